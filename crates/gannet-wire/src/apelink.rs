@@ -25,7 +25,6 @@
 //! Source: APE-group/APEIRON `apeiron_framework/include/apenet_packet.h` and the VHDL packages
 //! `header_pkg` and `link_pkg` of its core `TextaRossa_switch_4in_2ex_u200.xo`.
 
-mod crc;
 mod credit;
 mod footer;
 pub mod frame;
@@ -35,7 +34,6 @@ pub mod packet;
 mod run;
 pub mod secded;
 
-pub use crc::Crc;
 pub use credit::{Credit, DATA_USED_MAX, HEADERS_USED_MAX, NEXT_MODULUS, Used, VIRTUAL_CHANNELS};
 pub use footer::{Footer, TIME_BITS};
 pub use frame::Frame;

@@ -32,6 +32,7 @@ mod checksum;
 pub mod component_request;
 pub mod copy;
 mod crc32;
+pub mod crc32c;
 pub mod daq_ethernet;
 pub mod detector;
 pub mod error;

@@ -42,12 +42,16 @@
 
 use core::fmt;
 
+use crate::apelink::WORD_LEN;
+use crate::crc32c::Crc32c;
 use crate::layout::{FieldValue, check_len, word_format};
 use crate::numbered::numbered;
 use crate::{Error, Result};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = Repr::LEN;
+/// Bytes of a packet that are summed sooner than their sum is found from another one.
+const SHORT_LEN: usize = 512;
 /// Most bytes of data after a header: those of a UDP datagram, and less than a page of 64 KiB.
 pub const DATA_LEN_MAX: usize = 65_408;
 /// Bytes of data that fit a link packet of 4096 bytes beside the header.
@@ -206,6 +210,16 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn verify_checksum(&self) -> bool {
         self.header().checksum() == checksum(self.buffer.as_ref())
     }
+
+    /// The same where the sum of the packet is known, as [`Crc32c::of_padded`] gives it: without a look at the data of a long one.
+    ///
+    /// # Panics
+    /// When the packet is longer than one of a link can be.
+    #[inline]
+    pub fn verify_by(&self, sum: Crc32c) -> bool {
+        let packet = self.buffer.as_ref();
+        if packet.len() <= SHORT_LEN { self.verify_checksum() } else { derived_sum(packet) == sum }
+    }
 }
 
 /// Prints the header and the length of the data.
@@ -235,13 +249,34 @@ impl Repr {
 
 /// CRC-32C of all of `packet` but the check sum itself.
 fn checksum(packet: &[u8]) -> u32 {
-    let before = crc32c::crc32c(&packet[..CHECKSUM.start]);
-    crc32c::crc32c_append(before, &packet[CHECKSUM.end..])
+    Crc32c::of(&packet[..CHECKSUM.start]).and(&packet[CHECKSUM.end..]).0
+}
+
+/// The sum of a sealed packet, as [`Crc32c::of_padded`] gives it: without a look at the data of a long one.
+///
+/// # Panics
+/// When the packet is shorter than a header, or longer than one of a link can be.
+#[inline]
+pub fn sealed_sum(packet: &[u8]) -> Crc32c {
+    if packet.len() <= SHORT_LEN { Crc32c::of_padded(packet) } else { derived_sum(packet) }
+}
+
+/// The padded sum that a packet has if its check sum is right, which it follows from.
+fn derived_sum(packet: &[u8]) -> Crc32c {
+    let (header, data) = packet.split_at(HEADER_LEN);
+    let start = Crc32c::of(&header[..CHECKSUM.start]);
+    let (with, without) =
+        (start.and(&header[CHECKSUM.start..]), start.and(&header[CHECKSUM.end..]));
+    // Both sums go on over the same data.
+    let front = Crc32c(with.0 ^ without.0);
+    let checksum = Crc32c(Header::new_unchecked(header).checksum()).padded(data.len());
+    Crc32c(checksum.0 ^ front.behind(data.len().div_ceil(WORD_LEN)).0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apelink::FRAMED_LEN_MAX;
     use crate::noise;
     use proptest::prelude::*;
 
@@ -352,6 +387,21 @@ mod tests {
             prop_assert_eq!(packet.data(), data);
             let read = Repr::parse(&packet.header());
             prop_assert_eq!(read, Repr { checksum: read.checksum, ..repr });
+        }
+
+        #[test]
+        fn the_sum_of_all_follows_from_the_check_sum(seed: u64, len in 0..=FRAMED_LEN_MAX - HEADER_LEN, bit: usize) {
+            let mut packet = sealed(&repr(), &noise::bytes(seed, len));
+            let sum = Crc32c::of_padded(&packet);
+            prop_assert_eq!(derived_sum(&packet), sum);
+            prop_assert_eq!(sealed_sum(&packet), sum);
+            let is_intact = |packet: &[u8], sum| Packet { buffer: packet }.verify_by(sum);
+            prop_assert!(is_intact(&packet, sum));
+            let bit = bit % (8 * packet.len());
+            packet[bit / 8] ^= 1 << (bit % 8);
+            let sum = Crc32c::of_padded(&packet);
+            prop_assert_ne!(derived_sum(&packet), sum);
+            prop_assert!(!is_intact(&packet, sum));
         }
     }
 }

@@ -3,6 +3,7 @@
 use gannet_wire::Record;
 use gannet_wire::apelink::frame::{HEAD_LEN, Head, Room};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use gannet_wire::crc32c::Crc32c;
 use thiserror::Error;
 
 use super::config::{Config, ConfigError, Form};
@@ -209,13 +210,27 @@ impl Link {
     ///
     /// As [`can_send`](Self::can_send); nothing has been taken then.
     pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
+        self.send_summed(header, origin, payload, || Crc32c::of_padded(payload))
+    }
+
+    /// The same where `sum` gives the sum of the payload, padded to whole words.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_summed(
+        &mut self,
+        header: Header,
+        origin: Origin,
+        payload: &[u8],
+        sum: impl FnOnce() -> Crc32c,
+    ) -> Result<(), Refused> {
         let max = self.config.packet_words_max() * WORD_LEN;
         if payload.len() > max {
             return Err(Refused::TooLong { got: payload.len(), max });
         }
         let header = Header { size: payload.len() as u16, ..header };
         self.can_send(&header)?;
-        self.transmitter.send(&header, origin, payload);
+        self.transmitter.send(&header, origin, payload, sum());
         Ok(())
     }
 

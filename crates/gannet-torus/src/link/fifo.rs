@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use gannet_wire::apelink::Header;
 use gannet_wire::apelink::frame::Room;
-use gannet_wire::apelink::{Crc, Header};
+use gannet_wire::crc32c::Crc32c;
 
 use super::payloads::Payloads;
 use super::window::Origin;
@@ -15,6 +16,8 @@ pub struct Arrival {
     pub header: Header,
     /// Where and when the packet began.
     pub origin: Origin,
+    /// The sum of the payload, padded to whole words.
+    pub sum: Crc32c,
 }
 
 /// A packet of which not all has come.
@@ -60,16 +63,16 @@ impl Fifo {
         self.coming = fits.then_some(Coming { at, words, filled: 0 });
     }
 
-    /// Adds whole words to the payload of the packet under way, and all of them to `crc`; they are thrown
-    /// away if the packet does not fit.
-    pub(super) fn push(&mut self, bytes: &[u8], crc: &mut Crc) {
+    /// Adds whole words to the payload of the packet under way, and gives the sum of those before and of them, where `sum` is that of those
+    /// before; they are thrown away if the packet does not fit.
+    pub(super) fn push(&mut self, bytes: &[u8], sum: Crc32c) -> Crc32c {
         let place = self.coming.as_mut().and_then(|Coming { at, words, filled }| {
             let from = std::mem::replace(filled, *filled + bytes.len());
             self.payloads.get_mut(*at, *words).get_mut(from..*filled)
         });
         match place {
-            Some(place) => crc.copy_padded(bytes, place),
-            None => crc.add_bytes(bytes),
+            Some(place) => sum.and_copied(bytes, place),
+            None => sum.and(bytes),
         }
     }
 
@@ -119,11 +122,12 @@ mod tests {
     use super::*;
 
     fn arrival(size: u16) -> Arrival {
-        Arrival { header: Header { size, ..Header::default() }, origin: Origin::default() }
+        let header = Header { size, ..Header::default() };
+        Arrival { header, origin: Origin::default(), sum: Crc32c::default() }
     }
 
     fn push(fifo: &mut Fifo, word: u8) {
-        fifo.push(&[word; 16], &mut Crc::of_header(0));
+        _ = fifo.push(&[word; 16], Crc32c::default());
     }
 
     fn put(fifo: &mut Fifo, words: u8) -> bool {
@@ -166,10 +170,8 @@ mod tests {
     #[test]
     fn words_that_no_packet_has_are_added_and_thrown_away() {
         let mut fifo = Fifo::new(8, 2, 8);
-        let (mut sum, mut same) = (Crc::of_header(1), Crc::of_header(1));
-        fifo.push(&[3; 32], &mut sum);
-        same.add_bytes(&[3; 32]);
-        assert_eq!(sum, same);
+        let before = Crc32c::of(b"before");
+        assert_eq!(fifo.push(&[3; 32], before), before.and(&[3; 32]));
         assert!(!fifo.accept(arrival(32)));
     }
 }

@@ -3,8 +3,9 @@
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::secded::{self, Decoded};
 use gannet_wire::apelink::{
-    Crc, Credit, ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
+    Credit, ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
+use gannet_wire::crc32c::Crc32c;
 
 use super::config::Config;
 use super::counters::Counters;
@@ -39,9 +40,12 @@ pub(super) struct LinkReceiver {
     /// The last word was MAGIC: the next one is a control word.
     after_magic: bool,
     header: Header,
+    /// The same as it was meant.
+    header_word: Word,
     /// Words of payload that are still to come.
     left: usize,
-    crc: Crc,
+    /// The sum of those that have come.
+    sum: Crc32c,
     /// Sequence number of the next packet.
     expected: u32,
     resend: bool,
@@ -62,8 +66,9 @@ impl LinkReceiver {
             stage: Stage::Start,
             after_magic: false,
             header: Header::default(),
+            header_word: 0,
             left: 0,
-            crc: Crc::of_header(0),
+            sum: Crc32c::default(),
             expected: 0,
             resend: false,
             accepting: false,
@@ -232,7 +237,8 @@ impl LinkReceiver {
 
     /// Takes words of payload, no more than are to come.
     fn payload(&mut self, words: &[u8]) {
-        self.fifos[usize::from(self.header.virtual_channel)].push(words, &mut self.crc);
+        let fifo = &mut self.fifos[usize::from(self.header.virtual_channel)];
+        self.sum = fifo.push(words, self.sum);
         self.left -= words.len() / WORD_LEN;
         if self.left == 0 {
             self.stage = Stage::Footer;
@@ -275,8 +281,8 @@ impl LinkReceiver {
             counters.header_refused += 1;
             return false;
         }
-        self.header = header;
-        self.crc = Crc::of_header(word);
+        (self.header, self.header_word) = (header, word);
+        self.sum = Crc32c::default();
         self.left = header.payload_words();
         self.fifos[usize::from(header.virtual_channel)].begin(self.left);
         self.stage = if self.left == 0 { Stage::Footer } else { Stage::Payload };
@@ -286,7 +292,7 @@ impl LinkReceiver {
     fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {
         counters.rx_footers += 1;
         let footer = Footer::from_word(word);
-        if !footer.seals(self.crc) {
+        if !footer.seals(self.header_word, self.sum) {
             counters.crc_errors += 1;
             self.refuse();
             return None;
@@ -311,7 +317,8 @@ impl LinkReceiver {
     fn accept(&mut self, footer: &Footer, counters: &mut Counters) -> Option<Received> {
         let vc = self.header.virtual_channel;
         let origin = Origin { source: footer.source, time: footer.time };
-        let accepted = self.fifos[usize::from(vc)].accept(Arrival { header: self.header, origin });
+        let arrival = Arrival { header: self.header, origin, sum: self.sum };
+        let accepted = self.fifos[usize::from(vc)].accept(arrival);
         if !accepted {
             counters.overflows += 1;
             if self.config.retransmit {

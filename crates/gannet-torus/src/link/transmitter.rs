@@ -5,6 +5,7 @@ use gannet_wire::apelink::{
     ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
 use gannet_wire::copy::copy;
+use gannet_wire::crc32c::Crc32c;
 use thiserror::Error;
 
 use super::config::{Config, Form};
@@ -140,11 +141,11 @@ impl Transmitter {
     }
 
     /// Takes a packet that is not [refused](Self::refuses) and has [room](Self::has_room).
-    pub(super) fn send(&mut self, header: &Header, origin: Origin, payload: &[u8]) {
+    pub(super) fn send(&mut self, header: &Header, origin: Origin, payload: &[u8], sum: Crc32c) {
         let promised = &mut self.promised[usize::from(header.virtual_channel)];
         promised.data += header.payload_words();
         promised.headers += 1;
-        self.window.push(header, origin, payload);
+        self.window.push(header, origin, payload, sum);
     }
 
     /// Whether there is nothing but credits to be sent.
@@ -240,7 +241,7 @@ impl Transmitter {
     fn footer(&self, entry: &Entry) -> Word {
         let Origin { source, time } = entry.origin;
         let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
-        footer.sealed(entry.crc).to_word()
+        footer.sealed(entry.header, entry.sum).to_word()
     }
 
     /// Writes the packets that are to be sent to the front of `frame`, as many as find place; gives their

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use gannet_wire::apelink::{Crc, Header, WORD_LEN, Word};
+use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use gannet_wire::copy::copy;
+use gannet_wire::crc32c::Crc32c;
 
 use super::payloads::Payloads;
 
@@ -23,8 +25,8 @@ pub(super) struct Entry {
     /// Words of payload.
     pub(super) words: usize,
     pub(super) origin: Origin,
-    /// The sum of header and payload.
-    pub(super) crc: Crc,
+    /// The sum of the payload, padded to whole words.
+    pub(super) sum: Crc32c,
     /// When its footer was sent last.
     sent_at: u64,
     /// Where its payload is.
@@ -66,14 +68,15 @@ impl Window {
         self.entries.len() < self.entries_max && self.words + words <= self.words_max
     }
 
-    /// Appends a packet.
-    pub(super) fn push(&mut self, header: &Header, origin: Origin, payload: &[u8]) {
+    /// Appends a packet; `sum` is that of the payload, padded to whole words.
+    pub(super) fn push(&mut self, header: &Header, origin: Origin, payload: &[u8], sum: Crc32c) {
         let words = header.payload_words();
         let virtual_channel = usize::from(header.virtual_channel);
         let header = header.to_word();
         let at = self.payloads.place(words, self.entries.is_empty());
-        let mut crc = Crc::of_header(header);
-        crc.copy_padded(payload, self.payloads.get_mut(at, words));
+        let (place, padding) = self.payloads.get_mut(at, words).split_at_mut(payload.len());
+        copy(payload, place);
+        padding.fill(0);
         self.payloads.keep(at, words);
         self.words += words;
         self.entries.push_back(Entry {
@@ -81,7 +84,7 @@ impl Window {
             virtual_channel,
             words,
             origin,
-            crc,
+            sum,
             sent_at: 0,
             at,
         });
@@ -183,7 +186,8 @@ mod tests {
         for size in 0..packets {
             let words = (0..size).flat_map(|word| Word::from(100 * size + word).to_le_bytes());
             let header = Header { size: 16 * size, ..Header::default() };
-            window.push(&header, Origin::default(), &words.collect::<Vec<_>>());
+            let payload = words.collect::<Vec<_>>();
+            window.push(&header, Origin::default(), &payload, Crc32c::of(&payload));
         }
         window
     }
@@ -227,7 +231,7 @@ mod tests {
     fn a_window_has_room_for_so_many_packets_and_words() {
         let mut window = Window::new(2, 10, 10);
         let header = Header { size: 160, ..Header::default() };
-        window.push(&header, Origin::default(), &[7; 160]);
+        window.push(&header, Origin::default(), &[7; 160], Crc32c::of(&[7; 160]));
         assert!(!window.has_room(1) && window.has_room(0));
     }
 }

@@ -3,6 +3,7 @@
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use gannet_wire::crc32c::Crc32c;
 use gannet_wire::lofamo::{Assembler, Diagnostic};
 
 use crate::link::{Config, ConfigError, Counters, Event, FrameError, Link, Origin, Refused};
@@ -63,8 +64,15 @@ impl Port {
         }
     }
 
-    pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
-        self.link.send(header, origin, payload)?;
+    /// Gives a packet to the link; `sum` gives the sum of the payload, padded to whole words.
+    pub fn send(
+        &mut self,
+        header: Header,
+        origin: Origin,
+        payload: &[u8],
+        sum: impl FnOnce() -> Crc32c,
+    ) -> Result<(), Refused> {
+        self.link.send_summed(header, origin, payload, sum)?;
         self.given += 1;
         Ok(())
     }

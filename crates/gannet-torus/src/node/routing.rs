@@ -3,6 +3,7 @@
 use gannet_lattice::{Coordinates, LINKS};
 use gannet_rdma::{Outgoing, PhysicalMemory};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
+use gannet_wire::rdma::sealed_sum;
 
 use super::arbiter::{EJECTION, INJECTION, channel, port_of};
 use super::event::{Event, Reason};
@@ -54,7 +55,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// Drops the oldest packet of a FIFO.
     fn drop_first(&mut self, port: usize, vc: u8, reason: Reason) {
         let arrival = self.ports[port].as_mut().and_then(|port| port.link.pop(vc));
-        if let Some(Arrival { header, origin }) = arrival {
+        if let Some(Arrival { header, origin, .. }) = arrival {
             self.counters.taken += 1;
             self.counters.drop_one(reason);
             self.tell(Event::Dropped { reason, source: origin.source, header });
@@ -162,7 +163,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let Some(link) = ports[port].as_mut().map(|port| &mut port.link) else {
             return Move::Waits;
         };
-        engine.packet_in(now, link.payload(vc));
+        let Some(sum) = link.front(vc).map(|arrival| arrival.sum) else { return Move::Waits };
+        engine.packet_in_summed(now, link.payload(vc), sum);
         let Some(arrival) = link.pop(vc) else { return Move::Waits };
         let latency = (now & TIME_MASK).wrapping_sub(arrival.origin.time) & TIME_MASK;
         let counters = &mut self.counters;
@@ -189,7 +191,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             self.drop_first(port, from_vc, Reason::LinkRefuses);
             return Move::Done;
         };
-        match to.send(header, arrival.origin, from.link.payload(from_vc)) {
+        match to.send(header, arrival.origin, from.link.payload(from_vc), || arrival.sum) {
             Ok(()) => {
                 from.link.pop(from_vc);
                 self.counters.taken += 1;
@@ -223,7 +225,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
             ..Header::default()
         };
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
-        match port.send(header, origin, &waiting.bytes[..length]) {
+        let payload = &waiting.bytes[..length];
+        match port.send(header, origin, payload, || sealed_sum(payload)) {
             Ok(()) => self.counters.forwarded += 1,
             Err(Refused::NoCredit(_)) => return Move::Waits,
             Err(Refused::NotUp | Refused::WindowFull) => return Move::LinkWaits,

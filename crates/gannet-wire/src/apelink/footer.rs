@@ -8,19 +8,23 @@
 //! +-----------------------+-----------+------------+------------+
 //! ```
 //!
-//! `sequence` counts the packets of one link and is made anew on each hop; `crc` is the sum that
-//! [`Crc`] defines. `source` and `time` say where and when the packet began and stay.
+//! `sequence` counts the packets of one link and is made anew on each hop; `crc` is the CRC-32C of
+//! the payload words with their padding, then of the header as it was meant (after correction), then of the footer without its
+//! first four bytes: so the sum of a payload is that of its packets on all links. `source` and `time` say where and when the packet began and stay.
 //!
 //! Source: ours, in the place of the footer of APE-group/APEIRON `apenet_packet.h`.
 
 use core::fmt;
 
 use super::run::Run;
-use super::{Crc, WORD_LEN, Word};
+use super::{WORD_LEN, Word};
+use crate::crc32c::Crc32c;
 use crate::error::Result;
 use crate::layout::{array, put};
 use crate::record::Record;
 
+/// Bytes of the sum, which are the first ones.
+const CRC_LEN: usize = size_of::<u32>();
 /// Width of the time in a footer: it wraps after 4.9 hours.
 pub const TIME_BITS: u32 = 44;
 
@@ -65,14 +69,22 @@ impl Footer {
             | field::TIME.place(self.time)
     }
 
-    /// This footer with the sum of the packet whose header and payload `crc` has seen.
-    pub fn sealed(self, crc: Crc) -> Self {
-        Self { crc: crc.with_footer(&self), ..self }
+    /// This footer with the sum of its packet, of whose padded payload `payload` is the sum.
+    pub fn sealed(self, header: Word, payload: Crc32c) -> Self {
+        Self { crc: self.sum(header, payload), ..self }
     }
 
-    /// Whether the footer holds the sum of the packet whose header and payload `crc` has seen.
-    pub fn seals(&self, crc: Crc) -> bool {
-        self.crc == crc.with_footer(self)
+    /// Whether the footer holds the sum of its packet, of whose padded payload `payload` is the sum.
+    pub fn seals(&self, header: Word, payload: Crc32c) -> bool {
+        self.crc == self.sum(header, payload)
+    }
+
+    fn sum(&self, header: Word, payload: Crc32c) -> u32 {
+        let mut bytes = [0; 2 * WORD_LEN - CRC_LEN];
+        let (first, last) = bytes.split_at_mut(WORD_LEN);
+        first.copy_from_slice(&header.to_le_bytes());
+        last.copy_from_slice(&self.to_word().to_le_bytes()[CRC_LEN..]);
+        payload.and(&bytes).0
     }
 }
 
@@ -125,25 +137,24 @@ mod tests {
 
     #[test]
     fn the_sum_is_that_of_the_bytes_of_the_packet_without_its_own() {
-        let mut crc = Crc::of_header(1);
-        crc.add(2);
-        let footer = Footer { crc: 0, sequence: 3, source: 4, time: 5 }.sealed(crc);
-        let mut bytes = [0; 48];
-        bytes[0] = 1;
-        bytes[16] = 2;
-        bytes[32..].copy_from_slice(&footer.to_word().to_le_bytes());
+        let payload = Crc32c::of(&[2; WORD_LEN]);
+        let footer = Footer { crc: 0, sequence: 3, source: 4, time: 5 }.sealed(1, payload);
+        let mut bytes = [2; 3 * WORD_LEN];
+        bytes[WORD_LEN..2 * WORD_LEN].copy_from_slice(&Word::to_le_bytes(1));
+        bytes[2 * WORD_LEN..].copy_from_slice(&footer.to_word().to_le_bytes());
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..32]), &bytes[36..]);
         assert_eq!(footer.crc, sum);
-        assert!(footer.seals(crc));
+        assert!(footer.seals(1, payload));
     }
 
     #[test]
     fn a_change_of_any_field_or_word_breaks_the_seal() {
-        let crc = Crc::of_header(1);
-        let footer = Footer { crc: 0, sequence: 3, source: 4, time: 5 }.sealed(crc);
+        let payload = Crc32c::of(b"payload");
+        let footer = Footer { crc: 0, sequence: 3, source: 4, time: 5 }.sealed(1, payload);
         for bit in 0..128 {
-            assert!(!Footer::from_word(footer.to_word() ^ 1 << bit).seals(crc), "bit {bit}");
-            assert!(!footer.seals(Crc::of_header(1 ^ 1 << bit)), "bit {bit} of the header");
+            let other = Footer::from_word(footer.to_word() ^ 1 << bit);
+            assert!(!other.seals(1, payload), "bit {bit}");
+            assert!(!footer.seals(1 ^ 1 << bit, payload), "bit {bit} of the header");
         }
     }
 

@@ -34,7 +34,7 @@ use crate::layout::{array, put};
 use crate::record::{Record, check_value};
 
 /// The version of the layout.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the head of a frame.
 pub const HEAD_LEN: usize = Head::LEN;
 
@@ -224,15 +224,15 @@ mod tests {
         assert_eq!(set(|head| head.room[0].words = u32::MAX), [24, 25, 26, 27]);
         assert_eq!(set(|head| head.room[3].headers = u32::MAX), [52, 53, 54, 55]);
         assert_eq!(set(|head| head.frame_bytes = u32::MAX), [56, 57, 58, 59]);
-        assert_eq!(bytes(&Head::default())[..4], *b"GTL\x01");
+        assert_eq!(bytes(&Head::default())[..4], *b"GTL\x02");
     }
 
     #[test]
     fn another_version_is_refused_by_name_before_its_sum() {
         let mut other = bytes(&Head::default());
-        other[3] = 2;
+        other[3] = 1;
         let refused = Head::parse(&other).unwrap_err();
-        assert!(matches!(refused, Error::Value { field: "version", expected: 1, got: 2, .. }));
+        assert!(matches!(refused, Error::Value { field: "version", expected: 2, got: 1, .. }));
         assert!(matches!(Head::parse(&[0; 64]), Err(Error::Value { field: "magic", .. })));
         assert!(matches!(Head::parse(&other[1..]), Err(Error::Truncated { .. })));
     }

@@ -12,7 +12,8 @@
 
 use core::fmt;
 
-use super::{Crc, FRAMED_LEN_MAX, Footer, Header, WORD_LEN, Word};
+use super::{FRAMED_LEN_MAX, Footer, Header, WORD_LEN, Word};
+use crate::crc32c::Crc32c;
 use crate::error::Result;
 use crate::layout::{array, check_len};
 use crate::record::Record;
@@ -73,9 +74,8 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn verify_crc(&self) -> bool {
         let Some(footer) = self.footer() else { return true };
         let padded = WORD_LEN * (1 + self.header.payload_words());
-        let mut crc = Crc::of_header(self.header.to_word());
-        crc.add_bytes(&self.buffer.as_ref()[WORD_LEN..padded]);
-        footer.seals(crc)
+        let payload = Crc32c::of(&self.buffer.as_ref()[WORD_LEN..padded]);
+        footer.seals(self.header.to_word(), payload)
     }
 }
 
@@ -109,10 +109,10 @@ pub fn emit(header: &Header, payload: &[u8], footer: Footer, bytes: &mut [u8]) -
     let header = Header { size: payload.len() as u16, ..*header };
     let len = packet_len(&header);
     header.emit(bytes);
-    let mut crc = Crc::of_header(header.to_word());
-    crc.copy_padded(payload, &mut bytes[WORD_LEN..WORD_LEN * (1 + header.payload_words())]);
+    let place = &mut bytes[WORD_LEN..WORD_LEN * (1 + header.payload_words())];
+    let sum = Crc32c::default().and_copied(payload, place);
     if !header.is_header_only() {
-        footer.sealed(crc).emit(&mut bytes[len - WORD_LEN..]);
+        footer.sealed(header.to_word(), sum).emit(&mut bytes[len - WORD_LEN..]);
     }
     len
 }
