@@ -1,4 +1,6 @@
-//! CRC-32C, with the polynomial of Castagnoli (RFC 3720, section 12.1): of bytes, and of bytes whose parts have been summed.
+//! CRC-32C, with the polynomial of Castagnoli: of bytes, and of bytes whose parts have been summed.
+//!
+//! Source: RFC 3720, section 12.1.
 
 use crate::copy::copy;
 
@@ -95,7 +97,7 @@ const fn times_x(value: u32) -> u32 {
 /// The polynomial of which [`times_x`] makes `value`.
 const fn by_x(value: u32) -> u32 {
     // Only the polynomial of the CRC brings in x^0.
-    if value >> 31 == 1 { (value ^ POLYNOMIAL) << 1 | 1 } else { value << 1 }
+    if value >> 31 == 1 { ((value ^ POLYNOMIAL) << 1) | 1 } else { value << 1 }
 }
 
 /// The product of two polynomials over GF(2).
@@ -103,12 +105,13 @@ const fn by_x(value: u32) -> u32 {
 /// Of each only every fourth bit is taken at once, so that what is carried does not reach the next one.
 fn carryless_product(left: u32, right: u32) -> u64 {
     const FOURTHS: u64 = 0x1111_1111_1111_1111;
-    let part = |value: u32, at: usize| u64::from(value) & FOURTHS << at;
-    let parts = |at: usize| {
+    let fourth = |value: u32, at: usize| u64::from(value) & (FOURTHS << at);
+    let product_of = |at: usize| {
         (0..4)
-            .fold(0, |sum, of_left| sum ^ part(left, of_left) * part(right, (at + 4 - of_left) % 4))
+            .map(|of_left| fourth(left, of_left) * fourth(right, (at + 4 - of_left) % 4))
+            .fold(0, |sum, product| sum ^ product)
     };
-    (0..4).fold(0, |product, at| product | parts(at) & FOURTHS << at)
+    (0..4).fold(0, |whole, at| whole | (product_of(at) & (FOURTHS << at)))
 }
 
 #[cfg(test)]

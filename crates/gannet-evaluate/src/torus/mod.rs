@@ -112,10 +112,12 @@ pub struct TorusReport {
 }
 
 impl TorusReport {
-    /// The most that was accepted, of the machine that runs and of the one that is simulated; none without a point.
+    /// The most that was accepted, of the machine that runs and of the one that is simulated; none where that is nothing.
     pub fn peaks(&self) -> Option<[f64; 2]> {
-        let peak = |value: fn(&TorusPoint) -> f64| self.points.iter().map(value).reduce(f64::max);
-        Some([peak(|point| point.accepted)?, peak(|point| point.simulated)?])
+        let peak =
+            |value: fn(&TorusPoint) -> f64| self.points.iter().map(value).fold(0.0, f64::max);
+        let peaks = [peak(|point| point.accepted), peak(|point| point.simulated)];
+        peaks.iter().all(|&peak| peak > 0.0).then_some(peaks)
     }
 }
 
@@ -234,7 +236,7 @@ impl Torus {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn measure(&mut self, load: f64) -> Result<&TorusPoint, Error> {
+    pub fn measure(&mut self, load: f64) -> Result<(), Error> {
         let simulated = self.simulation.measure(load)?;
         let (point, _) = run(&self.plan, &self.routes, &self.report, load)?;
         self.report.points.push(TorusPoint {
@@ -242,7 +244,7 @@ impl Torus {
             simulated_latency_cycles: simulated.latency_mean_cycles,
             ..point
         });
-        Ok(&self.report.points[self.report.points.len() - 1])
+        Ok(())
     }
 
     /// What was measured.
@@ -269,7 +271,7 @@ fn packet_bytes(configuration: &Configuration) -> usize {
     HEAD_LEN + 2 * WORD_LEN + HEADER_LEN + configuration.engine.limits.data_bytes
 }
 
-/// Runs the machine at a load. Gives the point without what is simulated, and sum and number of latencies by links.
+/// Runs the machine at a load. Gives the point without what is simulated, and latencies by the links that packets have gone over.
 fn run(
     plan: &TorusPlan,
     routes: &Arc<Routes>,
@@ -298,13 +300,11 @@ fn run(
     })?;
     let wall = started.elapsed();
     let mut by_hops = vec![Latencies::default(); plan.lattice.diameter() as usize + 1];
-    for one in taken.iter().flat_map(|taken| taken.by_hops.iter().enumerate()) {
-        by_hops[one.0] += *one.1;
+    let mut all = Latencies::default();
+    for (hops, &latencies) in taken.iter().flat_map(|taken| taken.by_hops.iter().enumerate()) {
+        by_hops[hops] += latencies;
+        all += latencies;
     }
-    let all = by_hops.iter().fold(Latencies::default(), |mut all, one| {
-        all += *one;
-        all
-    });
     let busy: Duration = taken.iter().map(|taken| taken.busy).sum();
     let point = TorusPoint {
         load,
@@ -324,8 +324,7 @@ fn nodes(plan: &TorusPlan, routes: &Arc<Routes>, load: f64) -> Result<Vec<Runnin
     let traffic = Arc::new(Traffic::new(lattice, plan.pattern.clone(), load, PACKET_FLITS));
     let mut ports: Vec<_> = lattice.all().map(|_| Vec::new()).collect();
     for it in lattice.cables() {
-        let way = Direction::of(it.dimension, true);
-        let back = Direction::of(it.dimension, false);
+        let [way, back] = [true, false].map(|is_up| Direction::of(it.dimension, is_up));
         let (near, far) = cable(plan.frame_bytes)?;
         let mut plug = |node: Node, direction, port| {
             ports[node.index()].push((direction, PacedPort::new(port, 8e9 / plan.bit_per_s)));

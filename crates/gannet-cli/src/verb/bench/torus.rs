@@ -155,25 +155,28 @@ fn print_head(out: &mut impl Write, report: &TorusReport) -> io::Result<()> {
 }
 
 fn print_point(out: &mut impl Write, point: &TorusPoint) -> io::Result<()> {
-    let latency =
-        |cycles: Option<f64>| cycles.map_or("-".to_owned(), |cycles| format!("{cycles:.1}"));
+    let text = |value: Option<f64>, digits| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let ratio = (point.simulated > 0.0).then(|| point.accepted / point.simulated);
     writeln!(
         out,
-        "{:>6} {:>9.4} {:>10.4} {:>6.2} {:>9} {:>10} {:>6.2}",
+        "{:>6} {:>9.4} {:>10.4} {:>6} {:>9} {:>10} {:>6.2}",
         point.load,
         point.accepted,
         point.simulated,
-        point.accepted / point.simulated,
-        latency(point.latency_cycles),
-        latency(point.simulated_latency_cycles),
+        text(ratio, 2),
+        text(point.latency_cycles, 1),
+        text(point.simulated_latency_cycles, 1),
         point.busy
     )
 }
 
 fn print_peaks(out: &mut impl Write, report: &TorusReport) -> io::Result<()> {
-    let Some([running, simulated]) = report.peaks() else { return Ok(()) };
-    let ratio = running / simulated;
-    writeln!(out, "\npeak: {running:.4} accepted, {simulated:.4} simulated, {ratio:.2}")?;
+    if let Some([running, simulated]) = report.peaks() {
+        let ratio = running / simulated;
+        writeln!(out, "\npeak: {running:.4} accepted, {simulated:.4} simulated, ratio {ratio:.2}")?;
+    }
     writeln!(out, "processors: {}", report.processors)
 }
 
