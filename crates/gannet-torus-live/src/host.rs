@@ -10,6 +10,7 @@ use gannet_rdma::{Completion, Put, Request};
 use gannet_torus::Routes;
 use gannet_torus::link::FrameError;
 use gannet_torus::node::TorusNode;
+use gannet_torus::router::Arbitration;
 use gannet_wire::neighbour::{HostId, Order, is_message};
 use gannet_wire::torus_user::Place;
 
@@ -60,6 +61,7 @@ pub struct Host {
     patience: Patience,
     /// Bytes that may be under way on each cable.
     window_bytes: usize,
+    arbitration: Arbitration,
     node: Option<TorusNode<NodeMemory>>,
     /// The memory of the node while there is none.
     memory: NodeMemory,
@@ -95,6 +97,7 @@ impl Host {
             member,
             patience,
             window_bytes,
+            arbitration: Arbitration::default(),
             node: None,
             memory: NodeMemory::default(),
             users: None,
@@ -118,6 +121,11 @@ impl Host {
     /// The host with processes that use its node.
     pub fn with_users(self, users: Users) -> Self {
         Self { users: Some(users), ..self }
+    }
+
+    /// The host whose node lets packets go first by `arbitration`.
+    pub fn with_arbitration(self, arbitration: Arbitration) -> Self {
+        Self { arbitration, ..self }
     }
 
     /// The processes that use its node.
@@ -242,6 +250,7 @@ impl Host {
         let session = (self.member.setup().life as u32).wrapping_add(order.number as u32).max(1);
         let mut configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
+        configuration.arbitration = self.arbitration;
         configuration.engine.epoch = first_epoch(self.member.setup().life);
         let channels = configuration.link.virtual_channels as u8;
         let (routes, ..) = Routes::around(&faults(order, lattice), channels)

@@ -18,6 +18,7 @@ use gannet_lattice::{Direction, Lattice, Node};
 use gannet_rdma::Failure;
 use gannet_torus::Routes;
 use gannet_torus::node::{Configuration, ConfigurationError};
+use gannet_torus::router::Arbitration;
 use gannet_torus::simulator::{FlowControl, Pattern, Setup, Traffic};
 use gannet_torus_live::Patience;
 use gannet_torus_study::{Experiment, Machine, Timing, pattern_name};
@@ -57,6 +58,8 @@ pub struct TorusPlan {
     pub lattice: Lattice,
     /// Who sends to whom.
     pub pattern: Pattern,
+    /// Which of the competing packets goes first.
+    pub arbitration: Arbitration,
     /// What a cable carries each way, bit/s.
     pub bit_per_s: f64,
     /// Longest frame, [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes.
@@ -95,6 +98,8 @@ pub struct TorusReport {
     pub lattice: Lattice,
     /// Name of the pattern.
     pub pattern: &'static str,
+    /// Which of the competing packets goes first.
+    pub arbitration: Arbitration,
     /// Flits of a packet.
     pub packet_flits: u16,
     /// Virtual channels of a link.
@@ -202,6 +207,7 @@ impl Torus {
         let mut report = TorusReport {
             lattice: plan.lattice,
             pattern: pattern_name(&plan.pattern),
+            arbitration: plan.arbitration,
             packet_flits: PACKET_FLITS,
             virtual_channels: configuration.link.virtual_channels,
             channel_flits: (words as f64 / flit) as u16,
@@ -224,6 +230,7 @@ impl Torus {
             vc_depth: report.channel_flits,
             router_delay: router_delay as u32,
             flow_control: FlowControl::VirtualCutThrough,
+            arbitration: plan.arbitration,
             seed: plan.seed,
             ..Setup::new(plan.lattice)
         };
@@ -263,6 +270,7 @@ fn configuration(plan: &TorusPlan, node: Node) -> Configuration {
     let bytes_per_s = (plan.bit_per_s / 8.0) as u64;
     let timing = &mut configuration.engine.timing;
     (timing.read_bytes_per_s, timing.write_bytes_per_s) = (bytes_per_s, bytes_per_s);
+    configuration.arbitration = plan.arbitration;
     configuration
 }
 

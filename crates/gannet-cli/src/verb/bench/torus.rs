@@ -15,7 +15,7 @@ use crate::exit::{Outcome, Usage};
 use crate::log;
 use crate::output;
 use crate::progress::Progress;
-use crate::verb::torus::machine::PatternName;
+use crate::verb::torus::machine::{ArbitrationName, PatternName};
 use crate::verb::torus::quantity::{Loads, loads, rate};
 
 /// Runs a torus of nodes on this machine, and simulates the same one under the same traffic.
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Traffic pattern.
     #[arg(long, default_value = "uniform")]
     pattern: PatternName,
+    /// Which of the competing packets goes first.
+    #[arg(long, value_enum, default_value = "turns", value_name = "RULE")]
+    arbitration: ArbitrationName,
     /// Load: flits made per node and cycle. A number, several with commas, or a range.
     #[arg(long, value_name = "LOAD", default_value = "0.1..1.0:0.1", value_parser = loads,
           allow_hyphen_values = true)]
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let plan = TorusPlan {
         lattice: arguments.lattice,
         pattern,
+        arbitration: arguments.arbitration.rule(),
         bit_per_s: arguments.rate,
         frame_bytes: arguments.frame_bytes as usize,
         time: arguments.seconds,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossterm::terminal;
 use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
 use gannet_torus_live::drill::{Drill, Error, Event, HOSTS_MAX, Setup, Summary};
@@ -17,8 +18,10 @@ use crate::signals::Signals;
 const LOOK: Duration = Duration::from_millis(2);
 /// How often the picture changes.
 const REDRAW: Duration = Duration::from_millis(200);
-/// Lines below the picture.
+/// Lines below the picture, where the terminal has room for them.
 const LINES: usize = 12;
+/// Columns and lines of a terminal that does not tell its own.
+const SIZE: (u16, u16) = (80, 24);
 /// Times that may be asked for.
 const WATCHDOG_MIN: Span = Span::ms(20);
 const WATCHDOG_MAX: Span = Span::s(10);
@@ -133,7 +136,7 @@ struct Screen {
     begin: Instant,
     is_picture: bool,
     is_json: bool,
-    head: String,
+    head: [String; 2],
     drawn: Option<Instant>,
     lines: VecDeque<String>,
 }
@@ -142,9 +145,10 @@ impl Screen {
     fn new(arguments: &Arguments) -> anyhow::Result<Self> {
         let Arguments { lattice, every, watchdog, .. } = arguments;
         let (hosts, cables) = (lattice.nodes(), lattice.cables().count());
-        let head = format!(
-            "{hosts} hosts make a {lattice} torus of {cables} cables; a fault each {every}, watchdog {watchdog}; Ctrl-C ends it"
-        );
+        let head = [
+            format!("{hosts} hosts make a {lattice} torus of {cables} cables"),
+            format!("a fault each {every}, watchdog {watchdog}; Ctrl-C ends it"),
+        ];
         let is_picture = output::is_terminal() && !arguments.json;
         let screen = Self {
             begin: Instant::now(),
@@ -155,7 +159,7 @@ impl Screen {
             lines: VecDeque::new(),
         };
         if !is_picture {
-            screen.line(&screen.head)?;
+            screen.line(&screen.head.join("; "))?;
         }
         Ok(screen)
     }
@@ -188,18 +192,52 @@ impl Screen {
         self.drawn = Some(Instant::now());
         let totals = drill.totals();
         let (arrived, bytes) = (grouped(totals.arrived), grouped(totals.bytes));
-        let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        let text = format!(
-            "{}\n{}\n{arrived} PUTs have arrived, {bytes} bytes compared\n\n{}\n",
-            self.head,
-            drill.status().picture(),
-            lines.join("\n")
+        let fixed = format!(
+            "{}\n{}\n{arrived} PUTs have arrived, {bytes} bytes compared\n",
+            self.head.join("\n"),
+            drill.status().picture()
         );
+        let lines = fit(&fixed, &self.lines, terminal::size().unwrap_or(SIZE));
         // Each line takes the place of the one that was there.
-        output::text(&format!("{clear}\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")))
+        output::text(&format!("{clear}\x1b[H{}\x1b[K\n\x1b[J", lines.join("\x1b[K\n")))
     }
 
     fn close(self, summary: &Summary) -> anyhow::Result<()> {
         output::text(&format!("{summary}\n"))
+    }
+}
+
+/// The fixed lines and the last of what has happened, as much as a terminal of so many columns and lines shows without wrapping
+/// or scrolling; one line stays for the cursor.
+fn fit<'a>(
+    fixed: &'a str,
+    happened: &'a VecDeque<String>,
+    (columns, lines): (u16, u16),
+) -> Vec<&'a str> {
+    let room = usize::from(lines.max(2) - 1);
+    let mut fitting: Vec<&str> = fixed.lines().chain([""]).take(room).collect();
+    let left = room - fitting.len();
+    let shown = happened.iter().skip(happened.len().saturating_sub(left));
+    fitting.extend(shown.map(String::as_str));
+    for line in &mut fitting {
+        if let Some((end, _)) = line.char_indices().nth(usize::from(columns)) {
+            *line = &line[..end];
+        }
+    }
+    fitting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_fits_its_terminal() {
+        let happened = ["first", "second", "thïrd"].map(str::to_owned).into();
+        let whole = ["head", "o--o", "", "first", "second", "thïrd"];
+        assert_eq!(fit("head\no--o\n", &happened, (80, 24)), whole);
+        assert_eq!(fit("head\no--o\n", &happened, (3, 6)), ["hea", "o--", "", "sec", "thï"]);
+        assert_eq!(fit("head\no--o\n", &happened, (80, 2)), ["head"]);
+        assert_eq!(fit("head\no--o\n", &happened, (0, 0)), [""]);
     }
 }

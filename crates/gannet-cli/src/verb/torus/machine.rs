@@ -68,8 +68,7 @@ pub struct MachineArguments {
     /// entering a ring, for one packet more.
     #[arg(long, default_value = "wormhole", value_name = "RULE")]
     flow_control: FlowControlName,
-    /// Which of the competing packets goes first: turns is round robin, as live nodes have it;
-    /// equal-shares favours the nodes of a ring that have sent less over a link, and bears overload.
+    /// Which of the competing packets goes first.
     #[arg(long, default_value = "turns", value_name = "RULE")]
     arbitration: ArbitrationName,
     /// Dead or missing nodes by number; several with commas.
@@ -159,10 +158,23 @@ enum FlowControlName {
     Bubble,
 }
 
+/// Which of the competing packets goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ArbitrationName {
+pub enum ArbitrationName {
+    /// Each input in its turn.
     Turns,
+    /// Those from the nodes of the ring that have sent less over the link, so that each has the same share of it in overload.
     EqualShares,
+}
+
+impl ArbitrationName {
+    /// What it names.
+    pub fn rule(self) -> Arbitration {
+        match self {
+            Self::Turns => Arbitration::Turns,
+            Self::EqualShares => Arbitration::EqualShares,
+        }
+    }
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -265,10 +277,7 @@ impl MachineArguments {
                 FlowControlName::Bubble => FlowControl::Bubble,
             },
             replay_after: self.replay_after,
-            arbitration: match self.arbitration {
-                ArbitrationName::EqualShares => Arbitration::EqualShares,
-                ArbitrationName::Turns => Arbitration::Turns,
-            },
+            arbitration: self.arbitration.rule(),
             seed: self.seed,
             threads: self.threads,
             ..setup

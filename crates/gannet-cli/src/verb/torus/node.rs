@@ -16,6 +16,7 @@ use gannet_torus_live::users::Users;
 use gannet_torus_live::{Driver, Host, Patience, Port as _};
 use gannet_wire::neighbour::{HOST_NAME_MAX, Name};
 
+use super::machine::ArbitrationName;
 use super::ports::{self, End};
 use super::socket::{self, Door, Socket};
 use crate::exit::{Lacking, Outcome, Usage};
@@ -69,6 +70,9 @@ pub struct Arguments {
     /// What proves that frames come from a host of the machine. Where either end of a cable wants it, both do it.
     #[arg(long, value_enum, default_value_t = Protect::Mac)]
     protect: Protect,
+    /// Which of the packets goes first that compete for a cable of this host. Best the same on all hosts.
+    #[arg(long, value_enum, default_value = "turns", value_name = "RULE")]
+    arbitration: ArbitrationName,
     /// For so long no more hosts and cables must come before a machine is made of those that are there.
     #[arg(long, value_name = "TIME", default_value = "2 s")]
     settle: Span,
@@ -123,7 +127,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let processes = arguments.processes.clone();
     let users = users(&processes.unwrap_or_else(|| status.with_extension("processes")))?;
     let mut socket = Socket::open(status)?;
-    let host = Host::new(Member::new(setup), patience, window).with_users(users);
+    let host = Host::new(Member::new(setup), patience, window)
+        .with_users(users)
+        .with_arbitration(arguments.arbitration.rule());
     let mut driver = Driver::new(host, patience.spin_ns);
     for (at, port) in ports.into_iter().enumerate() {
         let end = &arguments.ports[at];
