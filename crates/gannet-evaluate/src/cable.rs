@@ -1,8 +1,9 @@
-//! What a hop of the torus gives over sockets: PUTs between two nodes on threads of their own, joined by UDP over
-//! loopback.
+//! What hops of the torus give over sockets: PUTs between two nodes on threads of their own, joined by UDP over
+//! loopback, directly or by way of others.
 //!
 //! Beside each figure stands plain UDP, whose threads wait in the same way, with datagrams as long as the frames of the
-//! cable, or as the message if that is shorter: 32 of them under way, sent back, nothing mended.
+//! cable, or as the message if that is shorter: 32 of them under way, sent back, nothing mended; by way of a plain relay
+//! for each node between.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -32,6 +33,10 @@ const ADDRESS: u64 = 1 << 40;
 const PAGE_BYTES: u64 = 4096;
 /// Time without a PUT after which there is no path.
 const LOST: Duration = Duration::from_secs(1);
+/// For how long a thread sleeps at a time, where threads sleep.
+const NAP: Duration = Duration::from_millis(1);
+/// Most hops.
+pub const HOPS_MAX: usize = 4;
 /// Most bytes of a PUT.
 pub const BYTES_MAX: u64 = 1 << 26;
 
@@ -40,6 +45,9 @@ pub const BYTES_MAX: u64 = 1 << 26;
 pub struct CablePlan {
     /// Bytes of a PUT, each 1 to [`BYTES_MAX`].
     pub bytes: Vec<u64>,
+    /// Hops from one node to the other, 1 to [`HOPS_MAX`]. By one both threads look for frames without pause, each on a
+    /// processor of its own; by more all threads sleep while nothing comes.
+    pub hops: usize,
     /// Longest frame, bytes.
     pub frame_bytes: usize,
     /// Length of each repeat.
@@ -51,6 +59,8 @@ pub struct CablePlan {
 pub struct CableRow {
     /// Bytes of a PUT.
     pub bytes: u64,
+    /// Hops from one node to the other.
+    pub hops: usize,
     /// Longest frame of the cable, bytes.
     pub frame_bytes: usize,
     /// Bytes written and acknowledged, in Gbit/s: the median.
@@ -94,32 +104,33 @@ pub enum Error {
     },
 }
 
-/// Measures between the first two processors.
+/// Measures, one hop between the first two processors.
 ///
 /// # Errors
 /// When there are no sockets, or frames are too short, or PUTs do not arrive or fail.
 ///
 /// # Panics
-/// When there is no size to be measured.
+/// When there is no size to be measured, or hops are out of bounds.
 pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
+    assert!((1..=HOPS_MAX).contains(&plan.hops), "{} hops", plan.hops);
     let cores = Cores::usable();
     let bytes_max = plan.bytes.iter().copied().max().expect("a size");
     let datagrams: Vec<u64> =
         plan.bytes.iter().map(|&bytes| bytes.min(plan.frame_bytes as u64)).collect();
     let mut rows = plan.bytes.iter().map(|_| Figures::default()).collect::<Vec<_>>();
     for _ in 0..REPEATS {
-        let plain = Datagrams::measure(&datagrams, plan.time, &cores)?;
-        let mut pair = Pair::start(plan.frame_bytes, bytes_max, &cores)?;
+        let plain = Datagrams::measure_relayed(&datagrams, plan.time, &cores, plan.hops - 1)?;
+        let mut line = Line::start(plan, bytes_max, &cores)?;
         for ((row, &bytes), &datagram) in rows.iter_mut().zip(&plan.bytes).zip(&datagrams) {
             row.plain_trips.push(plain.half_trip_ns(datagram));
             row.plain_rates.push(8.0 * plain.per_s(datagram) * datagram as f64 / 1e9);
-            row.trips.push(pair.half_trip_ns(bytes, plan.time)?);
-            row.rates.push(8.0 * pair.bytes_per_s(bytes, plan.time)? / 1e9);
-            row.rewinds = row.rewinds.max(pair.rewinds());
+            row.trips.push(line.half_trip_ns(bytes, plan.time)?);
+            row.rates.push(8.0 * line.bytes_per_s(bytes, plan.time)? / 1e9);
+            row.rewinds = row.rewinds.max(line.rewinds());
         }
     }
     let rows = rows.into_iter().zip(&plan.bytes);
-    let row = |(figures, &bytes): (Figures, _)| figures.row(bytes, plan.frame_bytes, cores.count());
+    let row = |(figures, &bytes): (Figures, _)| figures.row(bytes, plan, cores.count());
     Ok(rows.map(row).collect())
 }
 
@@ -133,13 +144,14 @@ struct Figures {
 }
 
 impl Figures {
-    fn row(self, bytes: u64, frame_bytes: usize, processors: usize) -> CableRow {
+    fn row(self, bytes: u64, plan: &CablePlan, processors: usize) -> CableRow {
         let Self { rates, plain_rates, trips, plain_trips, rewinds } = self;
         let [gbit_per_s, limit_gbit_per_s, half_trip_ns, limit_half_trip_ns] =
             [rates, plain_rates, trips, plain_trips].map(median);
         CableRow {
             bytes,
-            frame_bytes,
+            hops: plan.hops,
+            frame_bytes: plan.frame_bytes,
             gbit_per_s,
             limit_gbit_per_s,
             rate_ratio: gbit_per_s / limit_gbit_per_s,
@@ -157,51 +169,66 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The near node, which this thread drives, and the thread of the far one.
-struct Pair {
+/// The near node, which this thread drives, and the threads of the others.
+struct Line {
     near: Driver<TorusNode<Vec<u8>>>,
+    far: Node,
     stop: Arc<AtomicBool>,
-    far: Option<thread::JoinHandle<()>>,
+    others: Vec<thread::JoinHandle<()>>,
 }
 
-impl Pair {
-    fn start(frame_bytes: usize, bytes_max: u64, cores: &Cores) -> Result<Self, Error> {
-        let lattice: Lattice = "2".parse().expect("a ring of two");
+impl Line {
+    fn start(plan: &CablePlan, bytes_max: u64, cores: &Cores) -> Result<Self, Error> {
+        let &CablePlan { hops, frame_bytes, .. } = plan;
+        let is_direct = hops == 1;
+        // Both links of a ring of two go to the other node; in an odd ring one way is shorter.
+        let ring = if is_direct { 2 } else { 2 * hops + 1 };
+        let lattice = Lattice::new([ring as u16, 1, 1]).expect("a short ring");
         let routes = Arc::new(Routes::dimension_order(lattice));
-        // Both links of a ring of two go to the other node.
-        let (x, far_x) = cable(frame_bytes)?;
-        let (y, far_y) = cable(frame_bytes)?;
-        let ways = [Direction::of(0, true), Direction::of(0, false)];
-        let driver = |node: u32, ports: [UdpPort; 2]| -> Result<_, Error> {
-            let [frame_bytes, window_bytes] = [
-                ports.iter().map(Port::frame_bytes).min().unwrap_or(0),
-                ports.iter().map(Port::window_bytes).min().unwrap_or(0),
-            ];
-            let patience = Patience { watchdog_ns: 10_000_000_000, spin_ns: 1 << 60 };
+        let spin_ns = if is_direct { 1 << 60 } else { 0 };
+        let patience = Patience { watchdog_ns: 10_000_000_000, spin_ns };
+        let mut ports: Vec<_> = lattice.all().map(|_| Vec::new()).collect();
+        for it in lattice.cables() {
+            let [way, back] = [true, false].map(|is_up| Direction::of(it.dimension, is_up));
+            let (near, far) = cable(frame_bytes)?;
+            ports[it.from.index()].push((way, near));
+            ports[lattice.neighbour(it.from, way).index()].push((back, far));
+        }
+        let drivers = lattice.all().zip(ports).map(|(node, ports)| -> Result<_, Error> {
+            let bytes = |of: fn(&UdpPort) -> usize| ports.iter().map(|(_, port)| of(port)).min();
+            let frame_bytes = bytes(Port::frame_bytes).unwrap_or(0);
+            let window_bytes = bytes(Port::window_bytes).unwrap_or(0);
             let configuration =
-                patience.configure(lattice, Node(node), frame_bytes, window_bytes, 1 + node);
-            let mut driver =
-                Driver::new(torus_node(configuration, &routes, bytes_max)?, patience.spin_ns);
-            for (direction, port) in ways.into_iter().zip(ports) {
+                patience.configure(lattice, node, frame_bytes, window_bytes, 1 + node.0);
+            let node = torus_node(configuration, &routes, bytes_max)?;
+            let mut driver = Driver::new(node, patience.spin_ns);
+            for (direction, port) in ports {
                 driver.plug(direction.index(), Box::new(port));
             }
             Ok(driver)
-        };
-        let near = driver(0, [x, y])?;
-        let far = driver(1, [far_y, far_x])?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, cores) = (Arc::clone(&stop), cores.clone());
-        cores.pin(0);
-        let far = thread::spawn(move || {
-            cores.pin(1);
-            answer(far, &stopped);
         });
-        Ok(Self { near, stop, far: Some(far) })
+        let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let near = drivers.next().expect("a ring has nodes");
+        let stop = Arc::new(AtomicBool::new(false));
+        if is_direct {
+            cores.pin(0);
+        }
+        let others = drivers.map(|driver| {
+            let (stopped, cores) = (Arc::clone(&stop), cores.clone());
+            thread::spawn(move || {
+                if is_direct {
+                    cores.pin(1);
+                }
+                answer(driver, &stopped);
+            })
+        });
+        let others = others.collect();
+        Ok(Self { near, far: Node(hops as u32), stop, others })
     }
 
     /// Posts a PUT; one with an answer is to be answered by the far node.
     fn post(&mut self, bytes: u64, wants_answer: bool) {
-        let put = put_to(Node(1), bytes, wants_answer);
+        let put = put_to(self.far, bytes, wants_answer);
         let now = self.near.now();
         self.near.node_mut().engine_mut().post_put(now, &put).expect("there is room for it");
     }
@@ -215,7 +242,9 @@ impl Pair {
             let (mut is_back, mut is_done) = (false, false);
             while !(is_back && is_done) {
                 self.near.send();
-                self.near.receive();
+                if !self.near.receive() {
+                    self.near.wait(NAP)?;
+                }
                 while let Some(completion) = self.near.node_mut().engine_mut().poll_completion() {
                     if let Completion::RxDone { .. } = completion {
                         is_back = true;
@@ -242,7 +271,9 @@ impl Pair {
                 self.post(bytes, false);
                 posted += 1;
             }
-            self.near.step();
+            if !self.near.step() {
+                self.near.wait(NAP)?;
+            }
             while let Some(completion) = self.near.node_mut().engine_mut().poll_completion() {
                 succeeded(completion, bytes)?;
                 done += 1;
@@ -254,7 +285,9 @@ impl Pair {
         }
         let rate = (u64::from(done) * bytes) as f64 / begin.elapsed().as_secs_f64();
         while done < posted && heard.elapsed() < LOST {
-            self.near.step();
+            if !self.near.step() {
+                self.near.wait(NAP)?;
+            }
             while self.near.node_mut().engine_mut().poll_completion().is_some() {
                 done += 1;
             }
@@ -268,11 +301,11 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
+impl Drop for Line {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(far) = self.far.take() {
-            let _ = far.join();
+        for other in self.others.drain(..) {
+            let _ = other.join();
         }
     }
 }
@@ -285,11 +318,13 @@ fn succeeded(completion: Completion, bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// Takes PUTs, and answers those that want it.
+/// Takes PUTs and passes them on, and answers those that want it, until it is stopped or its sockets are broken.
 fn answer(mut driver: Driver<TorusNode<Vec<u8>>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         driver.send();
-        driver.receive();
+        if !driver.receive() && driver.wait(NAP).is_err() {
+            return;
+        }
         while let Some(completion) = driver.node_mut().engine_mut().poll_completion() {
             if let Completion::RxDone { length, tag: 1, .. } = completion {
                 let (put, now) = (put_to(Node(0), length.into(), false), driver.now());
@@ -322,9 +357,25 @@ fn torus_node(
 
 /// The two ends of a cable over loopback.
 pub(crate) fn cable(frame_bytes: usize) -> io::Result<(UdpPort, UdpPort)> {
-    let free =
-        || -> io::Result<SocketAddr> { UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr() };
-    let (a, b) = (free()?, free()?);
     let end = |from, to| Ok::<_, io::Error>(UdpPort::open(from, to)?.with_frames_of(frame_bytes));
-    Ok((end(a, b)?, end(b, a)?))
+    let ends = || -> io::Result<_> {
+        let [a, b] = free_addresses()?;
+        Ok((end(a, b)?, end(b, a)?))
+    };
+    let mut cable = ends();
+    // Others may take an address before it is opened.
+    for _ in 0..10 {
+        match cable {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => cable = ends(),
+            opened => return opened,
+        }
+    }
+    cable
+}
+
+/// Two addresses of loopback that are not the same, and that nobody has.
+fn free_addresses() -> io::Result<[SocketAddr; 2]> {
+    let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let (a, b) = (socket()?, socket()?);
+    Ok([a.local_addr()?, b.local_addr()?])
 }

@@ -34,9 +34,11 @@ fn each_hop_has_its_limit_beside_it() {
 
 #[test]
 fn each_cable_has_plain_datagrams_beside_it() {
-    let rows = rows(&["cable", "--bytes", "8,100000", "--frame-bytes", "1472"]);
-    assert_eq!((rows.len(), &rows[1]["bytes"]), (2, &100_000.into()));
-    for row in &rows {
+    let direct = rows(&["cable", "--bytes", "8,100000", "--frame-bytes", "1472"]);
+    let relayed = rows(&["cable", "--bytes", "100000", "--hops", "2"]);
+    assert_eq!((direct.len(), &direct[1]["bytes"]), (2, &100_000.into()));
+    assert_eq!((&direct[0]["hops"], &relayed[0]["hops"]), (&1.into(), &2.into()));
+    for row in direct.iter().chain(&relayed) {
         let figure = |name: &str| row[name].as_f64().unwrap();
         let ratio = figure("gbit_per_s") / figure("limit_gbit_per_s");
         assert!((figure("rate_ratio") / ratio - 1.0).abs() < 1e-6, "{row}");
@@ -44,7 +46,10 @@ fn each_cable_has_plain_datagrams_beside_it() {
     }
     let table = bench(&["cable", "--bytes", "8"]);
     assert!(table.contains("half trip us") && table.lines().count() == 4, "{table}");
-    assert!(rows[0]["processors"].as_u64() > Some(0) && table.contains("processors: "), "{table}");
+    assert!(
+        direct[0]["processors"].as_u64() > Some(0) && table.contains("processors: "),
+        "{table}"
+    );
 }
 
 #[test]

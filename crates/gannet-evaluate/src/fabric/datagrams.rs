@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_ingest::udp::CoalescedSocket;
+use gannet_ingest::udp::{CoalescedSocket, Message};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::Operation;
 use crate::cores::Cores;
@@ -19,6 +21,8 @@ const BUFFER_BYTES: u64 = 8 << 20;
 const LOST: Duration = Duration::from_millis(100);
 /// Time without any after which there is no path.
 const SILENCE: Duration = Duration::from_secs(1);
+/// For how long a thread sleeps at a time, where threads sleep.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// What a datagram asks for, in its first byte: to be sent back, or to be counted.
 const ECHO: u8 = 0;
 const COUNT: u8 = 1;
@@ -38,24 +42,51 @@ pub(crate) struct Datagrams(Vec<Figures>);
 impl Datagrams {
     /// Measures between the first two processors.
     pub fn measure(sizes: &[u64], time: Duration, cores: &Cores) -> io::Result<Self> {
+        Self::measure_relayed(sizes, time, cores, 0)
+    }
+
+    /// Measures by way of so many threads that pass on what comes; with any of them all threads sleep while nothing
+    /// comes, and the system chooses their processors.
+    pub fn measure_relayed(
+        sizes: &[u64],
+        time: Duration,
+        cores: &Cores,
+        relays: usize,
+    ) -> io::Result<Self> {
         let socket = || {
             let socket = CoalescedSocket::bind(&(Ipv4Addr::LOCALHOST, 0).into())?;
             socket.set_buffers(BUFFER_BYTES)?;
             io::Result::Ok(socket)
         };
-        let (here, there) = (socket()?, socket()?);
-        let (to, stop) = (there.address()?, AtomicBool::new(false));
+        let is_relayed = relays > 0;
+        let (here, there) = (Side::new(socket()?, is_relayed), Side::new(socket()?, is_relayed));
+        let between: Vec<_> = (0..relays).map(|_| socket()).collect::<io::Result<_>>()?;
+        let line: Vec<_> = [&here.socket]
+            .into_iter()
+            .chain(&between)
+            .chain([&there.socket])
+            .map(CoalescedSocket::address)
+            .collect::<io::Result<_>>()?;
+        let (to, stop) = (line[1], AtomicBool::new(false));
         thread::scope(|scope| {
             let stopped = &stop;
-            let answering = scope.spawn(move || {
-                cores.pin(1);
-                answer(&there, stopped)
-            });
-            let mut asking = Asking { socket: here, to, room: vec![0; CoalescedSocket::ROOM] };
+            let mut others = vec![scope.spawn(move || {
+                if !is_relayed {
+                    cores.pin(1);
+                }
+                answer(there, stopped)
+            })];
+            for (socket, around) in between.into_iter().zip(line.windows(3)) {
+                let ends = [around[0], around[2]];
+                others.push(scope.spawn(move || relay(Side::new(socket, true), ends, stopped)));
+            }
+            let mut asking = Asking { side: here, to };
             let figures = sizes.iter().map(|&bytes| asking.figures(bytes, time));
             let figures = figures.collect::<io::Result<Vec<_>>>();
             stop.store(true, Ordering::Relaxed);
-            answering.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
+            for other in others {
+                other.join().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
+            }
             Ok(Self(figures?))
         })
     }
@@ -97,11 +128,50 @@ impl Datagrams {
     }
 }
 
-/// Sends back, or counts, what comes, until it is stopped.
-fn answer(socket: &CoalescedSocket, stop: &AtomicBool) -> io::Result<()> {
-    let (mut room, mut count) = (vec![0; CoalescedSocket::ROOM], 0u64);
+/// A socket, and room for what comes.
+struct Side {
+    socket: CoalescedSocket,
+    /// Whether its thread sleeps while nothing comes.
+    sleeps: bool,
+    room: Vec<u8>,
+}
+
+impl Side {
+    fn new(socket: CoalescedSocket, sleeps: bool) -> Self {
+        Self { socket, sleeps, room: vec![0; CoalescedSocket::ROOM] }
+    }
+
+    /// Takes what has come, or comes within [`NAP`] if the thread sleeps.
+    fn receive(&mut self) -> io::Result<Option<Message>> {
+        let message = self.socket.receive(&mut self.room)?;
+        if message.is_some() || !self.sleeps {
+            return Ok(message);
+        }
+        let mut readable = [PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN)];
+        match poll(&mut readable, Some(&NAP)) {
+            Ok(_) | Err(Errno::INTR) => self.socket.receive(&mut self.room),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Passes on what comes from one of two ends to the other, until it is stopped.
+fn relay(mut side: Side, ends: [SocketAddr; 2], stop: &AtomicBool) -> io::Result<()> {
     while !stop.load(Ordering::Relaxed) {
-        let Some(message) = socket.receive(&mut room)? else { continue };
+        let Some(message) = side.receive()? else { continue };
+        let to = ends[usize::from(message.sender == ends[0])];
+        // What the socket does not take is lost, as on any way.
+        let _ = side.socket.send(&side.room[..message.bytes], message.datagram, &to)?;
+    }
+    Ok(())
+}
+
+/// Sends back, or counts, what comes, until it is stopped.
+fn answer(mut side: Side, stop: &AtomicBool) -> io::Result<()> {
+    let mut count = 0u64;
+    while !stop.load(Ordering::Relaxed) {
+        let Some(message) = side.receive()? else { continue };
+        let Side { socket, room, .. } = &side;
         let (bytes, datagram) = (&room[..message.bytes], message.datagram);
         match bytes.first() {
             Some(&COUNT) => {
@@ -121,9 +191,8 @@ fn silent() -> io::Error {
 
 /// The side that measures.
 struct Asking {
-    socket: CoalescedSocket,
+    side: Side,
     to: SocketAddr,
-    room: Vec<u8>,
 }
 
 impl Asking {
@@ -133,8 +202,8 @@ impl Asking {
         let (begin, mut heard) = (Instant::now(), Instant::now());
         while trips.len() < 120 || begin.elapsed() < time {
             let sent = Instant::now();
-            self.socket.send(&datagram, datagram.len(), &self.to)?;
-            while self.socket.receive(&mut self.room)?.is_none() && sent.elapsed() < LOST {}
+            self.side.socket.send(&datagram, datagram.len(), &self.to)?;
+            while self.side.receive()?.is_none() && sent.elapsed() < LOST {}
             if sent.elapsed() < LOST {
                 heard = Instant::now();
             } else if heard.elapsed() > SILENCE {
@@ -151,7 +220,7 @@ impl Asking {
 
     /// Datagrams a second.
     fn stream(&mut self, datagram: usize, time: Duration) -> io::Result<f64> {
-        let fit = (CoalescedSocket::BYTES_MAX / datagram).min(self.socket.datagrams_max());
+        let fit = (CoalescedSocket::BYTES_MAX / datagram).min(self.side.socket.datagrams_max());
         let together = fit.clamp(1, WINDOW as usize / 2);
         let message = vec![COUNT; together * datagram];
         let mut counted = self.counted(&message[..datagram], datagram)?;
@@ -160,7 +229,7 @@ impl Asking {
         let (mut heard, mut lost) = (begin, begin);
         while begin.elapsed() < time || counted < first + 4 * WINDOW {
             while sent - counted + together as u64 <= WINDOW
-                && self.socket.send(&message, datagram, &self.to)?
+                && self.side.socket.send(&message, datagram, &self.to)?
             {
                 sent += together as u64;
             }
@@ -182,7 +251,7 @@ impl Asking {
     fn counted(&mut self, message: &[u8], datagram: usize) -> io::Result<u64> {
         let begin = Instant::now();
         while begin.elapsed() <= SILENCE {
-            self.socket.send(message, datagram, &self.to)?;
+            self.side.socket.send(message, datagram, &self.to)?;
             let sent = Instant::now();
             let mut last = None;
             while sent.elapsed() < LOST / 10 {
@@ -196,9 +265,9 @@ impl Asking {
     }
 
     fn count(&mut self) -> io::Result<Option<u64>> {
-        let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(None) };
+        let Some(message) = self.side.receive()? else { return Ok(None) };
         // Counts may come together: the last one counts. Late echoes have another length, or are zeros.
-        let count = self.room[..message.bytes].as_chunks::<8>().0.last();
+        let count = self.side.room[..message.bytes].as_chunks::<8>().0.last();
         let count = count.filter(|_| message.datagram == 8).map(|count| u64::from_le_bytes(*count));
         Ok(count.filter(|&count| count > 0))
     }

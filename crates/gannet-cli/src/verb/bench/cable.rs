@@ -1,9 +1,9 @@
-//! `gannet bench cable`: what does a cable of the torus carry between two nodes?
+//! `gannet bench cable`: what do cables of the torus carry between two nodes?
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use gannet_evaluate::cable::{self, BYTES_MAX, CablePlan, CableRow};
+use gannet_evaluate::cable::{self, BYTES_MAX, CablePlan, CableRow, HOPS_MAX};
 use gannet_evaluate::hop::FRAME_BYTES_MAX;
 
 use crate::exit::Outcome;
@@ -12,10 +12,13 @@ use crate::output;
 /// Bytes that are measured, if not asked otherwise.
 const SIZES: [u64; 4] = [8, 4096, 1 << 16, 1 << 20];
 
-/// Measures PUTs between two nodes of the torus that UDP over loopback joins, each on a processor of its own.
+/// Measures PUTs between two nodes of the torus that UDP over loopback joins, each on a processor of its own, or by way of
+/// others.
 ///
-/// Beside each figure stands plain UDP between the same processors: datagrams as long as a frame of the cable, or as the
-/// PUT if that is shorter, 32 of them under way, nothing mended. Nodes and plain UDP look for datagrams without pause.
+/// Beside each figure stands plain UDP: datagrams as long as a frame of the cable, or as the
+/// PUT if that is shorter, 32 of them under way, nothing mended, passed on by a plain relay for each node between. By one hop nodes
+/// and plain UDP look for datagrams without pause, on the same two processors; by more, all threads sleep while none come, and the system chooses their
+/// processors.
 /// `rate` is of bytes that are acknowledged, `half trip` from a PUT to the completion of the answer to it, halved. Medians of
 /// seven repeats.
 ///
@@ -26,6 +29,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
           value_parser = clap::value_parser!(u64).range(1..=BYTES_MAX))]
     bytes: Vec<u64>,
+    /// Hops from one node to the other.
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u64).range(1..=HOPS_MAX as u64))]
+    hops: u64,
     /// Longest frame, bytes.
     #[arg(long, value_name = "N", default_value = "8972",
           value_parser = clap::value_parser!(u64).range(576..=FRAME_BYTES_MAX as u64))]
@@ -41,6 +48,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let rows = cable::measure(&CablePlan {
         bytes: arguments.bytes.clone(),
+        hops: arguments.hops as usize,
         frame_bytes: arguments.frame_bytes as usize,
         time: arguments.seconds,
     })?;
