@@ -15,6 +15,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use crate::error::{Error, Result};
 
 /// Bytes of the block.
@@ -29,7 +31,7 @@ pub fn encode(file: &File, len: u64) -> io::Result<[u8; LEN]> {
     block[..8].copy_from_slice(&MAGIC);
     block[8..16].copy_from_slice(&len.to_le_bytes());
     block[16..20].copy_from_slice(&crc_of(file, len)?.to_le_bytes());
-    let own = crc32c::crc32c(&block[..20]);
+    let own = crc_fast::crc32_iscsi(&block[..20]);
     block[20..].copy_from_slice(&own.to_le_bytes());
     Ok(block)
 }
@@ -47,7 +49,7 @@ pub fn check_digest(path: &Path) -> Result<bool> {
     if let Some(before) = len.checked_sub(LEN as u64) {
         let mut block = [0; LEN];
         file.read_exact_at(&mut block, before).map_err(io)?;
-        if block[..8] == MAGIC && crc32c::crc32c(&block[..20]).to_le_bytes() == block[20..] {
+        if block[..8] == MAGIC && crc_fast::crc32_iscsi(&block[..20]).to_le_bytes() == block[20..] {
             return match encode(&file, before).map_err(io)? == block {
                 true => Ok(true),
                 false => Err(wrong(
@@ -81,14 +83,14 @@ fn end_of_file(file: &File) -> io::Result<Option<u64>> {
 /// CRC-32C of the first `len` bytes.
 fn crc_of(file: &File, len: u64) -> io::Result<u32> {
     let mut piece = vec![0; PIECE.min(len as usize)];
-    let (mut crc, mut at) = (0, 0);
+    let (mut crc, mut at) = (Digest::new(CrcAlgorithm::Crc32Iscsi), 0);
     while at < len {
         let piece = &mut piece[..(len - at).min(PIECE as u64) as usize];
         file.read_exact_at(piece, at)?;
-        crc = crc32c::crc32c_append(crc, piece);
+        crc.update(piece);
         at += piece.len() as u64;
     }
-    Ok(crc)
+    Ok(crc.finalize() as u32)
 }
 
 #[cfg(test)]

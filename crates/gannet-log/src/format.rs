@@ -36,6 +36,8 @@
 
 use std::fmt;
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use super::defect::Defect;
 
 /// Alignment of chunks, in bytes.
@@ -207,7 +209,7 @@ impl Header {
         put(field::ITEMS, &self.label.items.to_le_bytes());
         put(field::ITEMS_MISSING, &self.label.items_missing.to_le_bytes());
         put(field::PAYLOAD_CRC, &self.payload_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&block[..field::HEADER_CRC.start]);
+        let crc = crc_fast::crc32_iscsi(&block[..field::HEADER_CRC.start]);
         block[field::HEADER_CRC].copy_from_slice(&crc.to_le_bytes());
         block
     }
@@ -227,7 +229,7 @@ impl Header {
             return Err(Defect::Magic(u32::from_le_bytes(bytes(block, field::MAGIC))));
         }
         let stored = u32::from_le_bytes(bytes(block, field::HEADER_CRC));
-        let computed = crc32c::crc32c(&block[..field::HEADER_CRC.start]);
+        let computed = crc_fast::crc32_iscsi(&block[..field::HEADER_CRC.start]);
         if stored != computed {
             return Err(Defect::HeaderCrc { stored, computed });
         }
@@ -289,7 +291,7 @@ impl Header {
             return Err(Defect::Truncated { expected, got: rest.len() as u64 });
         }
         let (payload, padding) = rest[..expected as usize].split_at(self.payload_len as usize);
-        let computed = crc32c::crc32c(payload);
+        let computed = crc_fast::crc32_iscsi(payload);
         if computed != self.payload_crc {
             return Err(Defect::PayloadCrc { stored: self.payload_crc, computed });
         }
@@ -318,7 +320,9 @@ pub fn encode_chunk<P: AsRef<[u8]>>(
 ) {
     let payload_len: usize = parts.iter().map(|part| part.as_ref().len()).sum();
     assert!(payload_len <= PAYLOAD_BYTES_MAX, "a payload of {payload_len} bytes is too long");
-    let payload_crc = parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part.as_ref()));
+    let mut payload_crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| payload_crc.update(part.as_ref()));
+    let payload_crc = payload_crc.finalize() as u32;
     let payload_len = payload_len as u32;
     let header = Header { label: *label, run, sequence, payload_len, payload_crc };
     let end = out.len() + header.chunk_len() as usize;
@@ -367,7 +371,7 @@ mod tests {
     #[test]
     fn crc_is_castagnoli() {
         // The check value of CRC-32C.
-        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc_fast::crc32_iscsi(b"123456789"), 0xe306_9283);
         let mut chunk = Vec::new();
         encode_chunk(&Label::new(Kind::BUSY), 1, 0, &["1234", "", "56789"], &mut chunk);
         assert_eq!(Header::decode(&chunk).unwrap().payload_crc, 0xe306_9283);
@@ -384,7 +388,7 @@ mod tests {
     fn forged(range: std::ops::Range<usize>, value: &[u8]) -> Result<Header, Defect> {
         let mut block = sample().encode();
         block[range].copy_from_slice(value);
-        let crc = crc32c::crc32c(&block[..60]);
+        let crc = crc_fast::crc32_iscsi(&block[..60]);
         block[60..].copy_from_slice(&crc.to_le_bytes());
         Header::decode(&block)
     }

@@ -40,7 +40,7 @@ pub struct RunInfo {
 /// Digest of a configuration text: CRC-32C and length. It tells texts apart; it is no protection
 /// against forgery.
 pub fn digest(text: &str) -> String {
-    format!("crc32c:{:08x}:{}", crc32c::crc32c(text.as_bytes()), text.len())
+    format!("crc32c:{:08x}:{}", crc_fast::crc32_iscsi(text.as_bytes()), text.len())
 }
 
 /// Payload of the first chunk of a file.

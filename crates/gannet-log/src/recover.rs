@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crc_fast::{CrcAlgorithm, Digest};
 use serde::Serialize;
 
 use super::disk::{Disk, Storage, SystemDisk, write_all_at};
@@ -316,16 +317,17 @@ impl Repair<'_> {
     ) -> io::Result<()> {
         let zeros = vec![0; COPY_BYTES];
         let payload = at + HEADER_BYTES as u64..at + len;
-        let mut payload_crc = 0;
+        let mut payload_crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
         let mut place = payload.start;
         while place < payload.end {
             let piece = &zeros[..(payload.end - place).min(COPY_BYTES as u64) as usize];
             write_all_at(&mut *self.storage, piece, place)?;
-            payload_crc = crc32c::crc32c_append(payload_crc, piece);
+            payload_crc.update(piece);
             place += piece.len() as u64;
         }
         // The header comes last: until it stands, the place still counts as damage.
         let payload_len = (len - HEADER_BYTES as u64) as u32;
+        let payload_crc = payload_crc.finalize() as u32;
         let header = Header { label, run, sequence, payload_len, payload_crc };
         debug_assert!(at.is_multiple_of(BLOCK_BYTES as u64) && header.chunk_len() == len);
         write_all_at(&mut *self.storage, &header.encode(), at)

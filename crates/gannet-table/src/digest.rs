@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
+use crc_fast::{CrcAlgorithm, Digest};
 use parquet::file::metadata::KeyValue;
 
 /// Key of the digest: eight hexadecimal digits.
@@ -81,18 +82,20 @@ fn find(file: &File) -> io::Result<Option<u64>> {
 
 /// CRC-32C of the file with zeros at `place`.
 fn crc_of(file: &File, place: u64) -> io::Result<u32> {
-    let crc = crc_of_range(file, 0, 0, place)?;
-    let crc = crc32c::crc32c_append(crc, ZEROS);
-    crc_of_range(file, crc, place + ZEROS.len() as u64, file.metadata()?.len())
+    let mut crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    update(&mut crc, file, 0, place)?;
+    crc.update(ZEROS);
+    update(&mut crc, file, place + ZEROS.len() as u64, file.metadata()?.len())?;
+    Ok(crc.finalize() as u32)
 }
 
-fn crc_of_range(file: &File, mut crc: u32, mut at: u64, end: u64) -> io::Result<u32> {
+fn update(crc: &mut Digest, file: &File, mut at: u64, end: u64) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     while at < end {
         let piece = &mut piece[..(end - at).min(PIECE as u64) as usize];
         file.read_exact_at(piece, at)?;
-        crc = crc32c::crc32c_append(crc, piece);
+        crc.update(piece);
         at += piece.len() as u64;
     }
-    Ok(crc)
+    Ok(())
 }

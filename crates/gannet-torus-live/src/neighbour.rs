@@ -16,7 +16,7 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::identity::Key;
 use crate::losses::Losses;
-use crate::patience::{beat_ns, silence_ns};
+use crate::patience::{beat_ns, frame_beat_ns, silence_ns};
 use crate::protection::{Protection, Refusal, Taken};
 
 /// Pattern and primitives of the handshake.
@@ -102,8 +102,9 @@ pub struct Neighbour {
     call_at: u64,
     call_ns: u64,
     alive_at: u64,
-    /// When something was sealed for the last time, and when a frame of the link has come.
+    /// When something was sealed for the last time, when a frame of the link went, and when one came since both ends met.
     sealed_at: u64,
+    frame_sent_at: u64,
     framed_at: Option<u64>,
     /// Whose handshake was opened last, and when.
     opened_at: u64,
@@ -134,6 +135,7 @@ impl Neighbour {
             call_ns: watchdog_ns / 4,
             alive_at: 0,
             sealed_at: 0,
+            frame_sent_at: 0,
             framed_at: None,
             opened_at: 0,
             items: VecDeque::new(),
@@ -238,14 +240,20 @@ impl Neighbour {
         }
     }
 
-    /// A frame of the link goes to the other end. Where frames go both ways they say that this end is there, and sealed
-    /// messages say it once in a watchdog only, should the last that has told something new be lost.
+    /// A frame of the link goes to the other end.
     pub fn frame_sent(&mut self, now: u64) {
-        let beat = beat_ns(self.watchdog_ns);
-        if self.is_up() && self.framed_at.is_some_and(|at| now < at + 2 * beat) {
-            let later = (now + beat + beat / 2).min(self.sealed_at + 8 * beat);
-            self.alive_at = self.alive_at.max(later);
-        }
+        self.frame_sent_at = now;
+    }
+
+    /// When a sealed message says that this end is there. While frames go both ways they say so, and sealed messages only once
+    /// in a watchdog, should the last that has told something new be lost.
+    fn alive_due(&self) -> u64 {
+        let beat = frame_beat_ns(self.watchdog_ns);
+        let framed_at = self.framed_at.filter(|_| self.is_up());
+        let said_until = framed_at.map_or(0, |at| at.min(self.frame_sent_at) + beat + beat / 2);
+        // Frames are due at multiples of the beat: this end wakes once for both.
+        let again = (self.sealed_at + self.watchdog_ns) / beat.max(1) * beat;
+        self.alive_at.max(said_until.min(again))
     }
 
     /// Takes a datagram.
@@ -361,7 +369,8 @@ impl Neighbour {
         let is_known = self.is_heard && self.other() == Some(&other);
         self.session = Some(session);
         self.has_proof = true;
-        self.alive_at = now;
+        // The other end waits for a sealed message before it takes the keys for its own.
+        (self.alive_at, self.framed_at) = (now, None);
         if is_known {
             // Only the keys are new.
             return self.heard_at = now;
@@ -444,7 +453,7 @@ impl Neighbour {
             return 0;
         }
         let call = if self.is_heard { u64::MAX } else { self.call_at };
-        let alive = if self.session.is_some() { self.alive_at } else { u64::MAX };
+        let alive = if self.session.is_some() { self.alive_due() } else { u64::MAX };
         let silent = if self.is_heard { self.silent_at() } else { u64::MAX };
         call.min(alive).min(silent)
     }
@@ -461,7 +470,7 @@ impl Neighbour {
                 return len;
             }
         }
-        if self.session.is_some() && (self.has_items() || now >= self.alive_at) {
+        if self.session.is_some() && (self.has_items() || now >= self.alive_due()) {
             return self.seal(room, now);
         }
         if !self.is_heard && now >= self.call_at {

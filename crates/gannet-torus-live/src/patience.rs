@@ -1,5 +1,6 @@
 //! How long a node waits: all of it follows from the watchdog, and the sizes from the cables.
 
+use gannet_ingest::udp::CoalescedSocket;
 use gannet_lattice::{Lattice, Node};
 use gannet_rdma::WINDOW_MAX;
 use gannet_torus::link::{Config, Form};
@@ -22,10 +23,17 @@ const PAGES_MAX: usize = 2 << 20;
 
 /// Packets of one message after which they are acknowledged: an eighth of those that may be under way.
 const ACK_PACKETS: u8 = WINDOW_MAX as u8 / 8;
+/// Most packets of the engine that a driver takes at once: with more, the other end waits for the first of them.
+const PIECE_PACKETS_MAX: usize = 32;
 /// How long an acknowledgement waits for packets to go with.
 const NEWS_DELAY_NS: u64 = 50_000;
 
-/// How often an end says that it is there, for a watchdog, ns.
+/// How often an end says that it is there by frames of the link, for a watchdog, ns. One that is missed is asked for.
+pub(crate) const fn frame_beat_ns(watchdog_ns: u64) -> u64 {
+    watchdog_ns / 4
+}
+
+/// How often it says so by sealed messages where no frames go, for a watchdog, ns.
 pub(crate) const fn beat_ns(watchdog_ns: u64) -> u64 {
     watchdog_ns / 8
 }
@@ -54,8 +62,9 @@ impl Default for Patience {
 impl Patience {
     /// Configuration of a node whose cables all carry frames of `frame_bytes`, with `window_bytes` under way on each.
     ///
-    /// A neighbour counts as dead when it has been silent for nine sixteenths of the watchdog, in which it says something four
-    /// times at least: so a host may be kept from running for more than four tenths of the watchdog without being given up.
+    /// A neighbour counts as dead when it has been silent for nine sixteenths of the watchdog. It says something each quarter of it, and
+    /// is asked for that four times if it does not come: so a host may be kept from running for three tenths of the watchdog without
+    /// being given up.
     /// A packet fills a frame, or an equal part of one.
     pub fn configure(
         &self,
@@ -73,13 +82,14 @@ impl Patience {
             fifo_headers: words / PACKET_WORDS,
             window_words: words,
             window_packets: words / PACKET_WORDS,
-            credit_period: beat_ns(self.watchdog_ns),
+            credit_period: frame_beat_ns(self.watchdog_ns),
             news_delay: NEWS_DELAY_NS.min(self.watchdog_ns / 20),
             dead_after: silence_ns(self.watchdog_ns),
             timeout: self.watchdog_ns / 8,
             session,
             ..configuration.link
         };
+        configuration.injection_packets = piece_packets(frame_bytes);
         let limits = &mut configuration.engine.limits;
         limits.data_bytes = data_bytes(frame_bytes);
         limits.window = WINDOW_MAX;
@@ -102,6 +112,13 @@ impl Patience {
     }
 }
 
+/// Packets of the engine that a driver takes at once: those that fill two messages of the kernel.
+fn piece_packets(frame_bytes: usize) -> usize {
+    let frames = CoalescedSocket::BYTES_MAX / frame_bytes.max(1);
+    let packets = frame_bytes.div_ceil(FRAMED_LEN_MAX + PACKET_BESIDE);
+    (2 * frames * packets).clamp(1, PIECE_PACKETS_MAX)
+}
+
 /// Bytes of data in the longest packets of which a whole number fills a frame.
 fn data_bytes(frame_bytes: usize) -> usize {
     let room = frame_bytes.saturating_sub(HEAD_LEN);
@@ -120,6 +137,11 @@ mod tests {
         assert_eq!(data_bytes(8972), 8864 - 48);
         assert_eq!(data_bytes(65_507), 16_320 - 48);
         assert_eq!(data_bytes(100), 0);
+    }
+
+    #[test]
+    fn a_piece_is_two_messages_or_the_most() {
+        assert_eq!([100, 1472, 8972, 65_507].map(piece_packets), [32, 32, 14, 8]);
     }
 
     #[test]

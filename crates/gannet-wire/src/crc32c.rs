@@ -2,6 +2,8 @@
 //!
 //! Source: RFC 3720, section 12.1.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use crate::copy::copy;
 
 /// The polynomial, reflected: bit 31 is the coefficient of x^0.
@@ -19,7 +21,7 @@ impl Crc32c {
     /// The sum of `bytes`.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
-        Self(crc32c::crc32c(bytes))
+        Self(crc_fast::crc32_iscsi(bytes))
     }
 
     /// The sum of `bytes` and as many zeros as fill up the last block of 16 bytes.
@@ -41,7 +43,7 @@ impl Crc32c {
     #[inline]
     #[must_use]
     pub fn and(self, more: &[u8]) -> Self {
-        Self(crc32c::crc32c_append(self.0, more))
+        Self(!advanced(!self.0, more))
     }
 
     /// Copies `from` to the front of `to`, fills that up with zeros, and gives the sum of the same bytes and all of `to` behind them.
@@ -63,10 +65,18 @@ impl Crc32c {
     /// # Panics
     /// When there are more than 1023 blocks.
     pub(crate) fn behind(self, blocks: usize) -> Self {
-        // A sum over 8 bytes without the inversion at either end is their polynomial times x^32, modulo that of the CRC.
         let product = carryless_product(self.0, FACTORS[blocks]);
-        Self(!crc32c::crc32c_append(!0, &product.to_le_bytes()))
+        // From 0 on the register becomes the polynomial of the bytes times x^32, modulo that of the CRC.
+        Self(advanced(0, &product.to_le_bytes()))
     }
+}
+
+/// What the register of the CRC, which begins inverted and ends so, becomes by `bytes`.
+#[inline]
+fn advanced(register: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, register.into());
+    digest.update(bytes);
+    digest.get_state() as u32
 }
 
 /// For so many blocks, x to the power of their bits, less the 32 of a sum over the product and the one by which a reflected product is longer.

@@ -263,7 +263,8 @@ impl Link {
     /// due behind it.
     ///
     /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
-    /// that charges for every word ([`transmit_due`](Self::transmit_due)).
+    /// that charges for every word ([`transmit_due`](Self::transmit_due)), and more often while the other end, which should have spoken
+    /// by now, is asked for an answer.
     ///
     /// # Panics
     ///
@@ -281,7 +282,8 @@ impl Link {
         self.counters.tx_credits += 1;
         let report = self.report();
         (self.told, self.taken_words) = (Some(report), 0);
-        report.to_head(&self.config, count).emit(head);
+        let asks = self.asks_from().is_some_and(|from| now >= from);
+        report.to_head(&self.config, count, asks).emit(head);
         HEAD_LEN + len
     }
 
@@ -299,6 +301,9 @@ impl Link {
         let head = self.check_head(frame)?;
         self.counters.rx_credits += 1;
         out(self.hear(Report::of_head(&head), now));
+        if head.asks {
+            self.transmitter.hasten_credit();
+        }
         let mut rest = Some(&frame[HEAD_LEN..]);
         for _ in 0..head.packets {
             let Some(bytes) = rest else { break };
@@ -331,7 +336,23 @@ impl Link {
     fn is_due(&self, now: u64) -> bool {
         !self.is_idle()
             || self.transmitter.is_credit_due(now)
+            || self.ask_deadline().is_some_and(|at| now >= at)
             || self.has_news() && (self.news_due(now) || self.has_urgent_news())
+    }
+
+    /// When the other end, if it stays silent, is asked for an answer from: it should have spoken by then.
+    ///
+    /// So a lost frame is soon made up for, and the others may be rare.
+    fn asks_from(&self) -> Option<u64> {
+        let Form::Frames { .. } = self.config.form else { return None };
+        let period = self.config.credit_period;
+        Some(self.last_credit().filter(|_| self.alive)?.saturating_add(period + period / 4))
+    }
+
+    /// When the other end is asked next if it stays silent.
+    fn ask_deadline(&self) -> Option<u64> {
+        let again = self.transmitter.credit_sent_at().saturating_add(self.config.credit_period / 4);
+        Some(self.asks_from()?.max(again))
     }
 
     /// Whether news have waited long enough for packets to go with.
@@ -469,7 +490,12 @@ impl Link {
         let packets = self.receiver.deadline().into_iter().chain(replay);
         let waits = self.config.news_delay > 0 && self.has_news();
         let news = waits.then(|| self.news_deadline());
-        silence.chain(packets).chain(news).fold(self.transmitter.credit_deadline(), u64::min)
+        let asked = self.ask_deadline();
+        silence
+            .chain(packets)
+            .chain(news)
+            .chain(asked)
+            .fold(self.transmitter.credit_deadline(), u64::min)
     }
 
     /// The oldest packet that has arrived on virtual channel `vc`.

@@ -58,14 +58,15 @@ impl Report {
         }
     }
 
-    /// The head of a frame of `packets` that says this on a link like `config`.
-    pub(super) fn to_head(self, config: &Config, packets: u16) -> Head {
+    /// The head of a frame of `packets` that says this on a link like `config`, and asks for an answer or not.
+    pub(super) fn to_head(self, config: &Config, packets: u16, asks: bool) -> Head {
         let frame_bytes = match config.form {
             Form::Words => 0,
             Form::Frames { bytes } => bytes as u32,
         };
         Head {
             resend: self.resend,
+            asks,
             virtual_channels: config.virtual_channels as u8,
             packets,
             session: self.session,

@@ -6,7 +6,7 @@
 //!
 //!  head, little-endian
 //!   0    4   magic: "GTL" and the version
-//!   4    1   flags: bit 0, resend; the others are 0
+//!   4    1   flags: bit 0, resend; bit 1, asks; the others are 0
 //!   5    1   virtual channels of the link
 //!   6    2   packets in the frame
 //!   8    4   session of the sender, not 0
@@ -34,12 +34,13 @@ use crate::layout::{array, put};
 use crate::record::{Record, check_value};
 
 /// The version of the layout.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bytes of the head of a frame.
 pub const HEAD_LEN: usize = Head::LEN;
 
 const MAGIC: u32 = u32::from_be_bytes(*b"\0GTL");
 const RESEND: u8 = 1;
+const ASKS: u8 = 2;
 /// Bytes that the check sum covers.
 const SUMMED: usize = HEAD_LEN - size_of::<u32>();
 
@@ -57,6 +58,8 @@ pub struct Room {
 pub struct Head {
     /// Packets from `next` on have to be sent again.
     pub resend: bool,
+    /// The sender has heard nothing for a while: the other end is to answer at once.
+    pub asks: bool,
     /// Virtual channels of the link.
     pub virtual_channels: u8,
     /// Packets in the frame.
@@ -83,10 +86,10 @@ impl Record for Head {
         let start = u32::from_be_bytes(array(bytes, 0));
         check_value(Self::FORMAT, "magic", MAGIC.into(), (start >> 8).into())?;
         check_value(Self::FORMAT, "version", VERSION.into(), (start & 0xff).into())?;
-        let sum = crc32c::crc32c(&bytes[..SUMMED]);
+        let sum = crc_fast::crc32_iscsi(&bytes[..SUMMED]);
         let got = u32::from_le_bytes(array(bytes, SUMMED));
         check_value(Self::FORMAT, "crc", sum.into(), got.into())?;
-        check_value(Self::FORMAT, "flags", 0, (bytes[4] & !RESEND).into())?;
+        check_value(Self::FORMAT, "flags", 0, (bytes[4] & !(RESEND | ASKS)).into())?;
         check_value(Self::FORMAT, "reserved", 0, u16::from_le_bytes(array(bytes, 22)).into())
     }
 
@@ -95,6 +98,7 @@ impl Record for Head {
         let u16_at = |at| u16::from_le_bytes(array(bytes, at));
         Self {
             resend: bytes[4] & RESEND != 0,
+            asks: bytes[4] & ASKS != 0,
             virtual_channels: bytes[5],
             packets: u16_at(6),
             session: u32_at(8),
@@ -111,7 +115,8 @@ impl Record for Head {
 
     fn emit(&self, bytes: &mut [u8]) {
         put(bytes, 0, (MAGIC << 8 | u32::from(VERSION)).to_be_bytes());
-        put(bytes, 4, [if self.resend { RESEND } else { 0 }, self.virtual_channels]);
+        let flags = RESEND * u8::from(self.resend) | ASKS * u8::from(self.asks);
+        put(bytes, 4, [flags, self.virtual_channels]);
         put(bytes, 6, self.packets.to_le_bytes());
         put(bytes, 8, self.session.to_le_bytes());
         put(bytes, 12, self.echo.to_le_bytes());
@@ -123,7 +128,7 @@ impl Record for Head {
             put(bytes, 40 + 4 * vc, headers.to_le_bytes());
         }
         put(bytes, 56, self.frame_bytes.to_le_bytes());
-        let sum = crc32c::crc32c(&bytes[..SUMMED]);
+        let sum = crc_fast::crc32_iscsi(&bytes[..SUMMED]);
         put(bytes, SUMMED, sum.to_le_bytes());
     }
 }
@@ -141,6 +146,7 @@ impl fmt::Display for Head {
         write!(f, "\n  {:<22} {:#010x}", "session", self.session)?;
         write!(f, "\n  {:<22} {:#010x}", "echo", self.echo)?;
         write!(f, "\n  {:<22} {}", "resend", self.resend)?;
+        write!(f, "\n  {:<22} {}", "asks", self.asks)?;
         write!(f, "\n  {:<22} {}", "virtual channels", self.virtual_channels)?;
         write!(f, "\n  {:<22} {} bytes", "longest frame", self.frame_bytes)
     }
@@ -215,6 +221,7 @@ mod tests {
             changed.collect::<Vec<_>>()
         };
         assert_eq!(set(|head| head.resend = true), [4]);
+        assert_eq!(set(|head| head.asks = true), [4]);
         assert_eq!(set(|head| head.virtual_channels = 255), [5]);
         assert_eq!(set(|head| head.packets = u16::MAX), [6, 7]);
         assert_eq!(set(|head| head.session = u32::MAX), [8, 9, 10, 11]);
@@ -224,7 +231,7 @@ mod tests {
         assert_eq!(set(|head| head.room[0].words = u32::MAX), [24, 25, 26, 27]);
         assert_eq!(set(|head| head.room[3].headers = u32::MAX), [52, 53, 54, 55]);
         assert_eq!(set(|head| head.frame_bytes = u32::MAX), [56, 57, 58, 59]);
-        assert_eq!(bytes(&Head::default())[..4], *b"GTL\x02");
+        assert_eq!(bytes(&Head::default())[..4], *b"GTL\x03");
     }
 
     #[test]
@@ -232,7 +239,7 @@ mod tests {
         let mut other = bytes(&Head::default());
         other[3] = 1;
         let refused = Head::parse(&other).unwrap_err();
-        assert!(matches!(refused, Error::Value { field: "version", expected: 2, got: 1, .. }));
+        assert!(matches!(refused, Error::Value { field: "version", expected: 3, got: 1, .. }));
         assert!(matches!(Head::parse(&[0; 64]), Err(Error::Value { field: "magic", .. })));
         assert!(matches!(Head::parse(&other[1..]), Err(Error::Truncated { .. })));
     }
@@ -267,14 +274,14 @@ mod tests {
     proptest! {
         #[test]
         fn parse_after_emit_gives_back_any_head(
-            resend: bool, counts: (u8, u16), sessions: (u32, u32), next: u32, diagnostics: u16,
+            flags: (bool, bool), counts: (u8, u16), sessions: (u32, u32), next: u32, diagnostics: u16,
             words: [u32; 4], headers: [u32; 4], frame_bytes: u32,
         ) {
-            let (virtual_channels, packets) = counts;
+            let ((resend, asks), (virtual_channels, packets)) = (flags, counts);
             let (session, echo) = sessions;
             let room = core::array::from_fn(|vc| Room { words: words[vc], headers: headers[vc] });
             let head = Head {
-                resend, virtual_channels, packets, session, echo, next, diagnostics, room,
+                resend, asks, virtual_channels, packets, session, echo, next, diagnostics, room,
                 frame_bytes,
             };
             prop_assert_eq!(Head::parse(&bytes(&head)).unwrap(), head);

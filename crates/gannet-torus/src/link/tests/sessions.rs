@@ -97,9 +97,9 @@ in_both_forms! {
             pair.bring_up();
             send_numbers(&mut pair, 0..6);
             (0..after).for_each(|_| pair.step());
-            pair.lines.iter_mut().for_each(Line::cut);
+            pair.lines[1].cut();
             (0..5000 + after).for_each(|_| pair.step());
-            pair.lines.iter_mut().for_each(Line::repair);
+            pair.lines[1].repair();
             send_numbers(&mut pair, 6..12);
             pair.run_until(50_000, |pair| pair.arrived[1].len() >= 12);
             (0..5000).for_each(|_| pair.step());
@@ -186,4 +186,34 @@ fn a_packet_that_stands_still_is_dropped_and_comes_again() {
     pair.lines[0].repair();
     pair.run_until(10_000, |pair| pair.arrived[1].len() == 1);
     assert_eq!(pair.payloads(), [[3; 160]]);
+}
+
+/// Frames sent by both ends in so many periods of a link that says nothing but that it is there, of which those of the second end
+/// are lost that go when time alone says so.
+fn frames_of_an_idle_link(periods: u64, loses_beats: bool) -> u64 {
+    let (period, slack) = (2000, 50);
+    let config = Config { form: FRAMES, credit_period: period, ..Config::default() };
+    assert!(config.dead_after < 3 * period);
+    let mut pair = Pair::new(config, 30, Noise::default(), 0);
+    pair.bring_up();
+    pair.run_until(2 * period, |pair| pair.now % period == period / 2);
+    let sent = |pair: &Pair| pair.ends.iter().map(|end| end.counters().tx_credits).sum::<u64>();
+    let before = sent(&pair);
+    for _ in 0..periods * period {
+        if loses_beats && pair.now % period == period - 1 {
+            pair.lines[1].cut();
+        } else if loses_beats && pair.now % period == slack {
+            pair.lines[1].repair();
+        }
+        pair.step();
+    }
+    assert_eq!(pair.events, [[Event::Up], [Event::Up]]);
+    sent(&pair) - before
+}
+
+#[test]
+fn frames_that_are_lost_are_asked_for() {
+    assert_eq!(frames_of_an_idle_link(40, false), 2 * 40);
+    let sent = frames_of_an_idle_link(40, true);
+    assert!((2 * 40 + 1..=5 * 40).contains(&sent), "{sent}");
 }
