@@ -324,7 +324,7 @@ impl User {
         let post = Post { operation, request, node, process, address, region, offset, length, tag };
         self.posts.push(post.into());
         self.under_way.insert(request);
-        if self.posts.must_wake() {
+        if self.posts.must_wake(true) {
             rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         }
         Ok(Request(request))
@@ -398,6 +398,12 @@ impl User {
     pub fn may_sleep(&mut self) -> bool {
         let is_told = self.has_ended && !self.under_way.is_empty();
         !is_told && self.completions.may_sleep()
+    }
+
+    /// The same for who need not be woken when posts are done as they should.
+    pub fn may_sleep_until_arrival(&mut self) -> bool {
+        let is_told = self.has_ended && !self.under_way.is_empty();
+        !is_told && self.completions.may_sleep_until_urgent()
     }
 
     /// What becomes readable when something happens.

@@ -41,8 +41,8 @@ const TAKEN_ADDRESS: u64 = 3 << 40;
 const PACKETS_AT_ONCE: usize = 16;
 /// Posts under way beyond which packets wait in the device.
 const POSTS_MAX: usize = 192;
-/// Packets of a node after which it is told that they were taken, even if more come.
-const TELL_EVERY: u32 = 8;
+/// A node is told what was taken when it is so much of its ring.
+const TELL_PART: u64 = 4;
 /// How long the other side may take to say that it has taken a packet.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// How long a packet waits for room at its node, while those to other nodes wait with it.
@@ -171,8 +171,8 @@ enum Posted {
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     number: u32,
-    /// Packets that it was not told of.
-    untold: u32,
+    /// Bytes of packets that it was not told of.
+    untold: u64,
     is_under_way: bool,
 }
 
@@ -255,7 +255,12 @@ impl Tunnel {
             Some(_) => most.min(Duration::from_nanos(ROOM_NS)),
             None => most,
         };
-        if !self.user.may_sleep() {
+        // That posts are done is worth waking up for only if no more can be made.
+        let may_sleep = match takes_more && self.user.under_way() < POSTS_MAX / 2 {
+            true => self.user.may_sleep_until_arrival(),
+            false => self.user.may_sleep(),
+        };
+        if !may_sleep {
             return Ok(());
         }
         let [woken, line] = self.user.descriptors();
@@ -274,7 +279,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Frees from time to time what other nodes do not speak of any more.
+    /// Frees from time to time what other nodes do not speak of any more, and tells them what was taken, however little.
     fn expire(&mut self) {
         let now = self.now();
         if now >= self.expire_at {
@@ -282,6 +287,7 @@ impl Tunnel {
             for lane in &mut self.lanes {
                 lane.expire(now, PATIENCE_NS);
             }
+            self.tell_taken(1);
         }
     }
 
@@ -305,11 +311,6 @@ impl Tunnel {
                     self.arrived(device, node, address, length, tag);
                 }
                 Completion::Missed(count) => self.counters.missed += count,
-            }
-        }
-        for node in 0..self.taken.len() {
-            if self.taken[node].untold > 0 {
-                self.tell_taken(Node(node as u32));
             }
         }
         was_any
@@ -356,23 +357,25 @@ impl Tunnel {
             Err(_) => self.counters.refused += 1,
         }
         let taken = &mut self.taken[node.index()];
-        (taken.number, taken.untold) = (number, taken.untold + 1);
-        if taken.untold >= TELL_EVERY {
-            self.tell_taken(node);
+        (taken.number, taken.untold) = (number, taken.untold + length as u64);
+        let part = self.ring_bytes / TELL_PART;
+        if taken.untold >= part {
+            self.tell_taken(part);
         }
     }
 
-    /// Tells a node what was taken of its packets.
-    fn tell_taken(&mut self, node: Node) {
-        let taken = &mut self.taken[node.index()];
-        if taken.is_under_way {
-            return;
-        }
-        let target = Remote { node, process: PROCESS, address: TAKEN_ADDRESS };
+    /// Tells nodes of which `least` bytes of packets or more were taken that they were.
+    fn tell_taken(&mut self, least: u64) {
         let source = Local { region: self.copies, offset: 0 };
-        if let Ok(request) = self.user.put(source, target, 0, taken.number) {
-            (taken.untold, taken.is_under_way) = (0, true);
-            self.posted.insert(request.0, Posted::Taken { node });
+        for (node, taken) in (0..).map(Node).zip(&mut self.taken) {
+            if taken.untold < least || taken.is_under_way {
+                continue;
+            }
+            let target = Remote { node, process: PROCESS, address: TAKEN_ADDRESS };
+            if let Ok(request) = self.user.put(source, target, 0, taken.number) {
+                (taken.untold, taken.is_under_way) = (0, true);
+                self.posted.insert(request.0, Posted::Taken { node });
+            }
         }
     }
 
