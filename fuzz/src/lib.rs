@@ -357,9 +357,10 @@ fn receive_frames(bytes: &[u8]) {
         if first & 1 == 1 && frame.len() >= Head::LEN {
             let number = |at: usize| u32::from(frame[at]);
             let room = [Room { words: number(24), headers: number(40) }; VIRTUAL_CHANNELS];
-            let (resend, packets) = (frame[4] & 1 == 1, frame[6].into());
+            let (resend, asks) = (frame[4] & 1 == 1, frame[4] & 2 == 2);
+            let packets = frame[6].into();
             let (session, echo, next) = (9, 1, number(16));
-            let told = Head { resend, packets, session, echo, next, room, ..Head::default() };
+            let told = Head { resend, asks, packets, session, echo, next, room, ..Head::default() };
             Head { virtual_channels: 2, frame_bytes: 8500, ..told }.emit(&mut frame);
         }
         let _ = end.accept(&frame, now, |_| ());

@@ -45,8 +45,8 @@ pub const BYTES_MAX: u64 = 1 << 26;
 pub struct CablePlan {
     /// Bytes of a PUT, each 1 to [`BYTES_MAX`].
     pub bytes: Vec<u64>,
-    /// Hops from one node to the other, 1 to [`HOPS_MAX`]. By one both threads look for frames without pause, each on a
-    /// processor of its own; by more all threads sleep while nothing comes.
+    /// Hops from one node to the other, 1 to [`HOPS_MAX`]. Over one both threads look for frames without pause, each on a
+    /// processor of its own; over more all threads sleep while nothing comes.
     pub hops: usize,
     /// Longest frame, bytes.
     pub frame_bytes: usize,

@@ -8,7 +8,7 @@ const GAPS: u32 = 3;
 const ONE_IN: u32 = 50;
 /// So many watchdogs a lossy cable is watched before it counts as good again, if no more than one in so many frames was lost; it
 /// carries hardly more than beats then.
-const PROBATION_WATCHDOGS: u64 = 20;
+const PROBATION_WATCHDOGS: u64 = 40;
 const GOOD_ONE_IN: u32 = 100;
 
 /// What is lost on a cable in one direction.
@@ -82,9 +82,9 @@ mod tests {
         assert!(until_other(&mut losses, &mut now, 5, 0.05).is_some_and(|frames| frames < 200));
         assert!(losses.is_lossy());
         // Only beats go over it then.
-        assert_eq!(until_other(&mut losses, &mut now, WATCHDOG / 16, 0.05), None);
-        let good = until_other(&mut losses, &mut now, WATCHDOG / 16, 0.0);
-        assert!(good.is_some_and(|frames| frames < 2 * 16 * 20) && !losses.is_lossy());
+        assert_eq!(until_other(&mut losses, &mut now, WATCHDOG / 4, 0.05), None);
+        let good = until_other(&mut losses, &mut now, WATCHDOG / 4, 0.0);
+        assert!(good.is_some_and(|frames| frames < 2 * 4 * 40) && !losses.is_lossy());
     }
 
     #[test]

@@ -62,9 +62,9 @@ impl Default for Patience {
 impl Patience {
     /// Configuration of a node whose cables all carry frames of `frame_bytes`, with `window_bytes` under way on each.
     ///
-    /// A neighbour counts as dead when it has been silent for nine sixteenths of the watchdog. It says something each quarter of it, and
-    /// is asked for that four times if it does not come: so a host may be kept from running for three tenths of the watchdog without
-    /// being given up.
+    /// A neighbour counts as dead when it has been silent for nine sixteenths of the watchdog. It says something each quarter of it: so a
+    /// host may be kept from running for three tenths of the watchdog without being given up. It is asked for what does not come four times:
+    /// so a cable may lose frames.
     /// A packet fills a frame, or an equal part of one.
     pub fn configure(
         &self,

@@ -400,7 +400,7 @@ impl User {
         !is_told && self.completions.may_sleep()
     }
 
-    /// The same for who need not be woken when posts are done as they should.
+    /// The same for who is not woken when a post succeeds, but when one fails, and by arrivals. Who waits for room to post would wait for ever.
     pub fn may_sleep_until_arrival(&mut self) -> bool {
         let is_told = self.has_ended && !self.under_way.is_empty();
         !is_told && self.completions.may_sleep_until_urgent()

@@ -251,12 +251,17 @@ impl Tunnel {
             return Ok(());
         }
         let takes_more = self.user.under_way() < POSTS_MAX && self.held.is_none();
-        let most = match self.held {
-            Some(_) => most.min(Duration::from_nanos(ROOM_NS)),
-            None => most,
-        };
-        // That posts are done is worth waking up for only if no more can be made.
-        let may_sleep = match takes_more && self.user.under_way() < POSTS_MAX / 2 {
+        let mut most = most;
+        if self.held.is_some() {
+            most = most.min(Duration::from_nanos(ROOM_NS));
+        }
+        if self.taken.iter().any(|taken| taken.untold > 0) {
+            most = most.min(Duration::from_nanos(self.expire_at.saturating_sub(self.now())));
+        }
+        // That posts are done is worth waking up for only if something waits for it.
+        let part = self.ring_bytes / TELL_PART;
+        let must_tell = self.taken.iter().any(|taken| taken.untold >= part);
+        let may_sleep = match takes_more && !must_tell && self.user.under_way() < POSTS_MAX / 2 {
             true => self.user.may_sleep_until_arrival(),
             false => self.user.may_sleep(),
         };
@@ -297,7 +302,7 @@ impl Tunnel {
 
     /// Takes what has arrived and what was done; gives whether anything was.
     fn take(&mut self, device: &mut impl Device) -> bool {
-        let mut was_any = false;
+        let (mut was_any, mut were_missed) = (false, false);
         while let Some(completion) = self.user.poll() {
             was_any = true;
             match completion {
@@ -310,8 +315,15 @@ impl Tunnel {
                 Completion::Arrived { node, address, length, tag } => {
                     self.arrived(device, node, address, length, tag);
                 }
-                Completion::Missed(count) => self.counters.missed += count,
+                Completion::Missed(count) => {
+                    self.counters.missed += count;
+                    were_missed = true;
+                }
             }
+        }
+        if was_any {
+            // Nobody knows how many bytes those had that were missed.
+            self.tell_taken(if were_missed { 1 } else { self.ring_bytes / TELL_PART });
         }
         was_any
     }
@@ -326,7 +338,13 @@ impl Tunnel {
                 self.counters.sent += 1;
                 self.counters.sent_bytes += bytes;
             }
-            Some(Posted::Taken { node }) => self.taken[node.index()].is_under_way = false,
+            Some(Posted::Taken { node }) => {
+                let taken = &mut self.taken[node.index()];
+                taken.is_under_way = false;
+                if outcome != Outcome::Done {
+                    taken.untold = taken.untold.max(1);
+                }
+            }
             None => {}
         }
     }

@@ -64,7 +64,7 @@ pub struct Process {
     posted: u64,
     /// Arrivals that were not told.
     missed: u64,
-    /// Whether it was told something since it was last woken, and whether anything but that a post is done as it should.
+    /// Whether it was told something since it was last woken, and whether anything but the success of posts.
     is_told: bool,
     is_told_urgently: bool,
     /// Whether it has ended; it goes when nothing is under way.

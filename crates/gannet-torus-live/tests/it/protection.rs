@@ -95,7 +95,7 @@ fn an_end_says_when_much_is_lost_and_when_no_longer() {
             }
         }
         let states: Vec<_> = changes.iter().map(|(news, at)| (news.clone(), at / 1000)).collect();
-        assert_eq!(states, [(News::Lossy, 5), (News::Lossy, 9)], "{changes:?}");
+        assert_eq!(states, [(News::Lossy, 5), (News::Lossy, 13)], "{changes:?}");
         assert!(!far.is_lossy());
     }
 }

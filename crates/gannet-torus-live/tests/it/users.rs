@@ -11,6 +11,7 @@ use gannet_torus_live::user::{
     Completion, Local, Reach, RegionId, Remote, Request, User, UserError,
 };
 use gannet_wire::torus_user::{Outcome, Refused};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::host::{machine_with_users, stop, wait_for};
 
@@ -72,6 +73,54 @@ fn read(user: &User, region: RegionId, offset: usize, length: usize) -> Vec<u8> 
     let mut bytes = vec![0; length];
     user.region(region).read(offset, &mut bytes);
     bytes
+}
+
+/// Whether what wakes the process becomes readable within so long.
+fn is_woken(user: &User, within: Duration) -> bool {
+    let mut descriptors = user.descriptors().map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+    let within =
+        Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
+    poll(&mut descriptors, Some(&within)).unwrap() > 0
+}
+
+#[test]
+fn who_sleeps_until_an_arrival_is_woken_by_it_and_by_failures_only() {
+    const SOON: Duration = Duration::from_millis(200);
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let (mut near, mut far) = (user(directory.path(), 0, 7), user(directory.path(), 1, 9));
+    let (here, there) = (near.place().unwrap().node, far.place().unwrap().node);
+    let source = memory(&mut near, 4096, ADDRESS, Reach::Write);
+    let back = memory(&mut far, 4096, ADDRESS, Reach::Write);
+    let local = Local { region: source, offset: 0 };
+    let remote = Remote { node: there, process: 9, address: ADDRESS };
+
+    near.put(local, remote, 8, 1).unwrap();
+    assert!(near.may_sleep_until_arrival() && !is_woken(&near, SOON), "its success woke it");
+    near.woken();
+    assert!(matches!(next(&mut near), Completion::Done { outcome: Outcome::Done, .. }));
+    near.put(local, remote, 8, 2).unwrap();
+    assert!(near.may_sleep() && is_woken(&near, PATIENCE), "its success did not wake it");
+    near.woken();
+    assert!(matches!(next(&mut near), Completion::Done { outcome: Outcome::Done, .. }));
+
+    assert!(near.may_sleep_until_arrival());
+    let from = Local { region: back, offset: 0 };
+    far.put(from, Remote { node: here, process: 7, address: ADDRESS }, 8, 3).unwrap();
+    assert!(is_woken(&near, PATIENCE), "an arrival did not wake it");
+    near.woken();
+    assert!(matches!(next(&mut near), Completion::Arrived { tag: 3, .. }));
+
+    near.put(local, Remote { address: 8 * ADDRESS, ..remote }, 8, 4).unwrap();
+    assert!(
+        near.may_sleep_until_arrival() && is_woken(&near, PATIENCE),
+        "a failure did not wake it"
+    );
+    near.woken();
+    assert!(
+        matches!(next(&mut near), Completion::Done { outcome, .. } if outcome != Outcome::Done)
+    );
+    stop(hosts);
 }
 
 #[test]

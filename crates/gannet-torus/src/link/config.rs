@@ -65,7 +65,7 @@ pub struct Config {
     pub credit_interval: u32,
     /// Longest time from one credit to the next as long as words are asked for, ticks; on an idle
     /// line that charges for words, the usual one. Frames are due at its multiples, and an end that has been silent for a quarter
-    /// longer is asked for one four times in it. Both ends hear each other at least twice in
+    /// longer is asked for one four times in each period. Both ends hear each other at least twice in
     /// [`dead_after`](Self::dead_after).
     pub credit_period: u64,
     /// How long a frame that only acknowledges packets, or tells of more room where there is much, waits for

@@ -304,7 +304,7 @@ impl Link {
         if head.asks {
             self.transmitter.hasten_credit();
         }
-        let mut rest = Some(&frame[HEAD_LEN..]);
+        let (mut rest, duplicates) = (Some(&frame[HEAD_LEN..]), self.counters.duplicates);
         for _ in 0..head.packets {
             let Some(bytes) = rest else { break };
             let (received, behind) = self.receiver.packet(bytes, now, &mut self.counters);
@@ -313,6 +313,10 @@ impl Link {
                 self.taken_words += (bytes.len() - behind.map_or(0, <[u8]>::len)) / WORD_LEN;
                 out(Event::Packet(vc));
             }
+        }
+        if self.counters.duplicates > duplicates {
+            // What acknowledged it was lost.
+            self.transmitter.hasten_credit();
         }
         Ok(())
     }
@@ -351,7 +355,10 @@ impl Link {
 
     /// When the other end is asked next if it stays silent.
     fn ask_deadline(&self) -> Option<u64> {
-        let again = self.transmitter.credit_sent_at().saturating_add(self.config.credit_period / 4);
+        let again = self
+            .transmitter
+            .credit_sent_at()
+            .saturating_add((self.config.credit_period / 4).max(1));
         Some(self.asks_from()?.max(again))
     }
 

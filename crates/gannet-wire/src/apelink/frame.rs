@@ -115,7 +115,8 @@ impl Record for Head {
 
     fn emit(&self, bytes: &mut [u8]) {
         put(bytes, 0, (MAGIC << 8 | u32::from(VERSION)).to_be_bytes());
-        let flags = RESEND * u8::from(self.resend) | ASKS * u8::from(self.asks);
+        let flag = |is_set, bit| if is_set { bit } else { 0 };
+        let flags = flag(self.resend, RESEND) | flag(self.asks, ASKS);
         put(bytes, 4, [flags, self.virtual_channels]);
         put(bytes, 6, self.packets.to_le_bytes());
         put(bytes, 8, self.session.to_le_bytes());

@@ -16,8 +16,8 @@ const SIZES: [u64; 4] = [8, 4096, 1 << 16, 1 << 20];
 /// others.
 ///
 /// Beside each figure stands plain UDP: datagrams as long as a frame of the cable, or as the
-/// PUT if that is shorter, 32 of them under way, nothing mended, passed on by a plain relay for each node between. By one hop nodes
-/// and plain UDP look for datagrams without pause, on the same two processors; by more, all threads sleep while none come, and the system chooses their
+/// PUT if that is shorter, 32 of them under way, nothing mended, passed on by a plain relay for each node between. Over one hop nodes
+/// and plain UDP look for datagrams without pause, on the same two processors; over more, all threads sleep while none come, and the system chooses their
 /// processors.
 /// `rate` is of bytes that are acknowledged, `half trip` from a PUT to the completion of the answer to it, halved. Medians of
 /// seven repeats.

@@ -10,11 +10,11 @@ use crate::link::{FrameError, Refused};
 
 /// What a hostile line sends.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let head = (0u32..3, 0u32..3, 0u32..8, any::<bool>(), 0u16..6);
+    let head = (0u32..3, 0u32..3, 0u32..8, any::<[bool; 2]>(), 0u16..6);
     let packet = (0u8..4, 0u32..8, proptest::collection::vec(any::<u8>(), 0..300));
     let whole = (head, proptest::collection::vec(packet, 0..4)).prop_map(|(head, packets)| {
-        let (session, echo, next, resend, count) = head;
-        let head = Head { session, echo, next, resend, packets: count, ..head_of_pair() };
+        let (session, echo, next, [resend, asks], count) = head;
+        let head = Head { session, echo, next, resend, asks, packets: count, ..head_of_pair() };
         let mut bytes = vec![0; 2000];
         head.emit(&mut bytes);
         let mut len = Head::LEN;

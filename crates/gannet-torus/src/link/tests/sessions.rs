@@ -97,9 +97,9 @@ in_both_forms! {
             pair.bring_up();
             send_numbers(&mut pair, 0..6);
             (0..after).for_each(|_| pair.step());
-            pair.lines[1].cut();
+            pair.lines.iter_mut().for_each(Line::cut);
             (0..5000 + after).for_each(|_| pair.step());
-            pair.lines[1].repair();
+            pair.lines.iter_mut().for_each(Line::repair);
             send_numbers(&mut pair, 6..12);
             pair.run_until(50_000, |pair| pair.arrived[1].len() >= 12);
             (0..5000).for_each(|_| pair.step());
@@ -216,4 +216,21 @@ fn frames_that_are_lost_are_asked_for() {
     assert_eq!(frames_of_an_idle_link(40, false), 2 * 40);
     let sent = frames_of_an_idle_link(40, true);
     assert!((2 * 40 + 1..=5 * 40).contains(&sent), "{sent}");
+}
+
+#[test]
+fn a_packet_that_comes_twice_is_acknowledged_at_once() {
+    let config =
+        Config { form: FRAMES, credit_period: 40_000, dead_after: 100_000, ..Config::default() };
+    let mut pair = Pair::new(config, 30, Noise::default(), 0);
+    pair.bring_up();
+    pair.run_until(1000, |pair| pair.now == 500);
+    pair.lines[1].cut();
+    send_numbers(&mut pair, 0..1);
+    pair.run_until(1000, |pair| pair.arrived[1].len() == 1);
+    (0..100).for_each(|_| pair.step());
+    pair.lines[1].repair();
+    // Its acknowledgement is lost, so it comes again.
+    pair.run_until(config.timeout + 200, |pair| pair.ends[0].counters().tx_acknowledged == 1);
+    assert!(pair.ends[1].counters().duplicates > 0);
 }
