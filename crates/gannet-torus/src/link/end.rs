@@ -344,9 +344,9 @@ impl Link {
             || self.has_news() && (self.news_due(now) || self.has_urgent_news())
     }
 
-    /// When the other end, if it stays silent, is asked for an answer from: it should have spoken by then.
+    /// The time from which the other end, which should have spoken by then, is asked for an answer if it stays silent.
     ///
-    /// So a lost frame is soon made up for, and the others may be rare.
+    /// A lost frame is soon made up for so, and frames may be rare.
     fn asks_from(&self) -> Option<u64> {
         let Form::Frames { .. } = self.config.form else { return None };
         let period = self.config.credit_period;
@@ -355,10 +355,8 @@ impl Link {
 
     /// When the other end is asked next if it stays silent.
     fn ask_deadline(&self) -> Option<u64> {
-        let again = self
-            .transmitter
-            .credit_sent_at()
-            .saturating_add((self.config.credit_period / 4).max(1));
+        let pause = (self.config.credit_period / 4).max(1);
+        let again = self.transmitter.credit_sent_at().saturating_add(pause);
         Some(self.asks_from()?.max(again))
     }
 
