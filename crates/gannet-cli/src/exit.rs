@@ -7,7 +7,7 @@ use std::{fmt, io};
 use gannet_control::config::Problem;
 use gannet_control::emulation::EmulationError;
 use gannet_control::run::RunError;
-use gannet_evaluate::{coincidences, rings, tpg};
+use gannet_evaluate::{cable, coincidences, rings, tpg};
 use gannet_fabric::SecretError;
 use gannet_kernels::tpg::Error as KernelError;
 use gannet_offline::find::FindError;
@@ -155,6 +155,9 @@ pub fn code(result: anyhow::Result<Outcome>) -> ExitCode {
     }
     if let Some(error) = error.downcast_ref::<torus::Error>() {
         return ExitCode::from(torus_code(error));
+    }
+    if let Some(cable::Error::Path(_)) = error.downcast_ref::<cable::Error>() {
+        return ExitCode::from(Outcome::ResourceMissing.code());
     }
     match error.downcast_ref::<ReplayError>() {
         Some(ReplayError::Pace(_)) => return ExitCode::from(USAGE),

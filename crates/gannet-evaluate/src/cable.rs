@@ -1,12 +1,12 @@
 //! What hops of the torus give over sockets: PUTs between two nodes on threads of their own, joined by UDP over
-//! loopback, directly or by way of others.
+//! loopback or between network namespaces, directly or by way of others.
 //!
-//! Beside each figure stands plain UDP, whose threads wait in the same way, with datagrams as long as the frames of the
+//! Beside each figure stands plain UDP over the same path, whose threads wait in the same way, with datagrams as long as the frames of the
 //! cable, or as the message if that is shorter: 32 of them under way, sent back, nothing mended; by way of a plain relay
-//! for each node between.
+//! for each node between. Its rate is measured with a datagram for each call of the kernel, as most programs have it, and with as many as
+//! one call takes, as cables of the torus do.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::cores::Cores;
 use crate::fabric::datagrams::Datagrams;
+use crate::path::{Medium, Path};
 
 /// Repeats of each figure, in turn.
 const REPEATS: usize = 7;
@@ -48,6 +49,8 @@ pub struct CablePlan {
     /// Hops from one node to the other, 1 to [`HOPS_MAX`]. Over one both threads look for frames without pause, each on a
     /// processor of its own; over more all threads sleep while nothing comes.
     pub hops: usize,
+    /// What joins them.
+    pub medium: Medium,
     /// Longest frame, bytes.
     pub frame_bytes: usize,
     /// Length of each repeat.
@@ -61,14 +64,20 @@ pub struct CableRow {
     pub bytes: u64,
     /// Hops from one node to the other.
     pub hops: usize,
+    /// What joins the nodes.
+    pub medium: Medium,
     /// Longest frame of the cable, bytes.
     pub frame_bytes: usize,
     /// Bytes written and acknowledged, in Gbit/s: the median.
     pub gbit_per_s: f64,
-    /// The same of plain datagrams.
-    pub limit_gbit_per_s: f64,
+    /// The same of plain datagrams, one for each call of the kernel.
+    pub plain_gbit_per_s: f64,
     /// The first by the second.
-    pub rate_ratio: f64,
+    pub plain_ratio: f64,
+    /// Plain datagrams, as many for each call as the kernel takes.
+    pub limit_gbit_per_s: f64,
+    /// The first by them.
+    pub limit_ratio: f64,
     /// From a PUT to the completion of the answer to it, halved, ns: the median.
     pub half_trip_ns: f64,
     /// The same of plain datagrams.
@@ -85,6 +94,9 @@ pub struct CableRow {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The hosts of the path, or its cables, cannot be made.
+    #[error(transparent)]
+    Path(io::Error),
     /// No sockets, or one is broken.
     #[error(transparent)]
     Socket(#[from] io::Error),
@@ -92,7 +104,7 @@ pub enum Error {
     #[error(transparent)]
     Node(#[from] ConfigurationError),
     /// PUTs do not arrive.
-    #[error("no PUT was acknowledged for {LOST:?}: does the loopback interface pass UDP?")]
+    #[error("no PUT was acknowledged for {LOST:?}: does the interface pass UDP?")]
     Lost,
     /// A PUT was not written.
     #[error("a PUT of {bytes} bytes failed: {failure}")]
@@ -107,23 +119,26 @@ pub enum Error {
 /// Measures, one hop between the first two processors.
 ///
 /// # Errors
-/// When there are no sockets, or frames are too short, or PUTs do not arrive or fail.
+/// When there are no sockets or namespaces, or frames are too short, or PUTs do not arrive or fail.
 ///
 /// # Panics
 /// When there is no size to be measured, or hops are out of bounds.
 pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
     assert!((1..=HOPS_MAX).contains(&plan.hops), "{} hops", plan.hops);
     let cores = Cores::usable();
+    let path = Path::lay(plan.medium, plan.hops, plan.frame_bytes).map_err(Error::Path)?;
     let bytes_max = plan.bytes.iter().copied().max().expect("a size");
     let datagrams: Vec<u64> =
         plan.bytes.iter().map(|&bytes| bytes.min(plan.frame_bytes as u64)).collect();
     let mut rows = plan.bytes.iter().map(|_| Figures::default()).collect::<Vec<_>>();
     for _ in 0..REPEATS {
-        let plain = Datagrams::measure_relayed(&datagrams, plan.time, &cores, plan.hops - 1)?;
-        let mut line = Line::start(plan, bytes_max, &cores)?;
+        let plain = Datagrams::measure_over(&path, &datagrams, plan.time, &cores)?;
+        let mut line = Line::start(&path, plan, bytes_max, &cores)?;
         for ((row, &bytes), &datagram) in rows.iter_mut().zip(&plan.bytes).zip(&datagrams) {
             row.plain_trips.push(plain.half_trip_ns(datagram));
-            row.plain_rates.push(8.0 * plain.per_s(datagram) * datagram as f64 / 1e9);
+            let gbit_per_s = |per_s: f64| 8.0 * per_s * datagram as f64 / 1e9;
+            row.plain_rates.push(gbit_per_s(plain.alone_per_s(datagram)));
+            row.limit_rates.push(gbit_per_s(plain.per_s(datagram)));
             row.trips.push(line.half_trip_ns(bytes, plan.time)?);
             row.rates.push(8.0 * line.bytes_per_s(bytes, plan.time)? / 1e9);
             row.rewinds = row.rewinds.max(line.rewinds());
@@ -138,6 +153,7 @@ pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
 struct Figures {
     rates: Vec<f64>,
     plain_rates: Vec<f64>,
+    limit_rates: Vec<f64>,
     trips: Vec<f64>,
     plain_trips: Vec<f64>,
     rewinds: u64,
@@ -145,16 +161,20 @@ struct Figures {
 
 impl Figures {
     fn row(self, bytes: u64, plan: &CablePlan, processors: usize) -> CableRow {
-        let Self { rates, plain_rates, trips, plain_trips, rewinds } = self;
-        let [gbit_per_s, limit_gbit_per_s, half_trip_ns, limit_half_trip_ns] =
-            [rates, plain_rates, trips, plain_trips].map(median);
+        let Self { rates, plain_rates, limit_rates, trips, plain_trips, rewinds } = self;
+        let [gbit_per_s, plain_gbit_per_s, limit_gbit_per_s] =
+            [rates, plain_rates, limit_rates].map(median);
+        let [half_trip_ns, limit_half_trip_ns] = [trips, plain_trips].map(median);
         CableRow {
             bytes,
             hops: plan.hops,
+            medium: plan.medium,
             frame_bytes: plan.frame_bytes,
             gbit_per_s,
+            plain_gbit_per_s,
+            plain_ratio: gbit_per_s / plain_gbit_per_s,
             limit_gbit_per_s,
-            rate_ratio: gbit_per_s / limit_gbit_per_s,
+            limit_ratio: gbit_per_s / limit_gbit_per_s,
             half_trip_ns,
             limit_half_trip_ns,
             trip_ratio: half_trip_ns / limit_half_trip_ns,
@@ -178,21 +198,20 @@ struct Line {
 }
 
 impl Line {
-    fn start(plan: &CablePlan, bytes_max: u64, cores: &Cores) -> Result<Self, Error> {
+    fn start(path: &Path, plan: &CablePlan, bytes_max: u64, cores: &Cores) -> Result<Self, Error> {
         let &CablePlan { hops, frame_bytes, .. } = plan;
         let is_direct = hops == 1;
-        // Both links of a ring of two go to the other node; in an odd ring one way is shorter.
-        let ring = if is_direct { 2 } else { 2 * hops + 1 };
-        let lattice = Lattice::new([ring as u16, 1, 1]).expect("a short ring");
+        // In an odd ring one way is shorter; nodes and cables that are not on it are not there.
+        let lattice = Lattice::new([2 * hops as u16 + 1, 1, 1]).expect("a short ring");
         let routes = Arc::new(Routes::dimension_order(lattice));
         let spin_ns = if is_direct { 1 << 60 } else { 0 };
         let patience = Patience { watchdog_ns: 10_000_000_000, spin_ns };
-        let mut ports: Vec<_> = lattice.all().map(|_| Vec::new()).collect();
-        for it in lattice.cables() {
-            let [way, back] = [true, false].map(|is_up| Direction::of(it.dimension, is_up));
-            let (near, far) = cable(frame_bytes)?;
-            ports[it.from.index()].push((way, near));
-            ports[lattice.neighbour(it.from, way).index()].push((back, far));
+        let [way, back] = [true, false].map(|is_up| Direction::of(0, is_up));
+        let mut ports: Vec<_> = (0..=hops).map(|_| Vec::new()).collect();
+        for cable in 0..hops {
+            let [near, far] = path.ports(cable, frame_bytes)?;
+            ports[cable].push((way, near));
+            ports[cable + 1].push((back, far));
         }
         let drivers = lattice.all().zip(ports).map(|(node, ports)| -> Result<_, Error> {
             let bytes = |of: fn(&UdpPort) -> usize| ports.iter().map(|(_, port)| of(port)).min();
@@ -353,29 +372,4 @@ fn torus_node(
     let place = Registration { process: 0, start: ADDRESS, length, writable: true, pages: &pages };
     node.engine_mut().register(&place).expect("the memory has these pages");
     Ok(node)
-}
-
-/// The two ends of a cable over loopback.
-pub(crate) fn cable(frame_bytes: usize) -> io::Result<(UdpPort, UdpPort)> {
-    let end = |from, to| Ok::<_, io::Error>(UdpPort::open(from, to)?.with_frames_of(frame_bytes));
-    let ends = || -> io::Result<_> {
-        let [a, b] = free_addresses()?;
-        Ok((end(a, b)?, end(b, a)?))
-    };
-    let mut cable = ends();
-    // Others may take an address before it is opened.
-    for _ in 0..10 {
-        match cable {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => cable = ends(),
-            opened => return opened,
-        }
-    }
-    cable
-}
-
-/// Two addresses of loopback that are not the same, and that nobody has.
-fn free_addresses() -> io::Result<[SocketAddr; 2]> {
-    let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    let (a, b) = (socket()?, socket()?);
-    Ok([a.local_addr()?, b.local_addr()?])
 }

@@ -13,6 +13,7 @@ pub mod hop;
 pub mod ingest;
 pub mod latency;
 pub mod limits;
+mod path;
 pub mod registering;
 pub mod rings;
 pub mod search;
@@ -20,3 +21,5 @@ mod sys;
 pub mod torus;
 pub mod tpg;
 pub mod translation;
+
+pub use path::Medium;

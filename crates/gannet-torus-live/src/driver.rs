@@ -73,8 +73,8 @@ pub trait Speaker {
         true
     }
 
-    /// When there is something to do if no frame comes before; none if never. What is due by a port that takes none, since its cable
-    /// has not taken all, is nothing to do.
+    /// When there is something to do if no frame comes before; none if never. What is due by a port that takes none, since it has no cable or one
+    /// that has not taken all, is nothing to do.
     fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64>;
 
     /// What becomes readable when there is something to do for another reason.
@@ -229,7 +229,8 @@ impl<S: Speaker> Driver<S> {
         }
         let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         let takes = |number: usize| {
-            self.ports.get(number).is_none_or(|it| it.as_ref().is_none_or(|it| !it.is_blocked))
+            let plugged = self.ports.get(number).and_then(Option::as_ref);
+            plugged.is_some_and(|plugged| !plugged.is_blocked)
         };
         let deadline = self.node.next_deadline(&takes).unwrap_or(u64::MAX).saturating_sub(now);
         let blocked = self.ports.iter().flatten().filter(|plugged| plugged.is_blocked);

@@ -1,7 +1,7 @@
 //! What sockets allow between two processors, without an engine that mends losses.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::Operation;
 use crate::cores::Cores;
+use crate::path::Path;
 
 /// Datagrams under way, as many as the engine allows.
 const WINDOW: u64 = 32;
@@ -32,55 +33,60 @@ struct Figures {
     bytes: u64,
     /// Half a round trip, ns: of which half take less.
     half_trip_ns: f64,
-    /// Datagrams a second, [`WINDOW`] of them under way.
+    /// Datagrams a second, [`WINDOW`] of them under way, where the kernel takes and gives as many at once as it can.
     per_s: f64,
+    /// The same where it takes them one by one.
+    alone_per_s: f64,
 }
 
-/// Figures over loopback, for datagrams as long as the operations that are measured.
+/// Figures for datagrams as long as the operations that are measured.
 pub(crate) struct Datagrams(Vec<Figures>);
 
 impl Datagrams {
-    /// Measures between the first two processors.
+    /// Measures over loopback, between the first two processors.
     pub fn measure(sizes: &[u64], time: Duration, cores: &Cores) -> io::Result<Self> {
-        Self::measure_relayed(sizes, time, cores, 0)
+        Self::measure_over(&Path::loopback(1), sizes, time, cores)
     }
 
-    /// Measures by way of so many threads that pass on what comes; with any of them all threads sleep while nothing
-    /// comes, and the system chooses their processors.
-    pub fn measure_relayed(
+    /// Measures from the first host of a path to the last one, by way of threads on those between, which pass on what comes. With any of
+    /// them all threads sleep while nothing comes, and the system chooses their processors.
+    pub fn measure_over(
+        path: &Path,
         sizes: &[u64],
         time: Duration,
         cores: &Cores,
-        relays: usize,
     ) -> io::Result<Self> {
-        let socket = || {
-            let socket = CoalescedSocket::bind(&(Ipv4Addr::LOCALHOST, 0).into())?;
+        let (last, is_relayed) = (path.cables(), path.cables() > 1);
+        let socket = |host| {
+            let address = path.any_address(host);
+            let socket = path.at(host, || CoalescedSocket::bind(&address))?;
             socket.set_buffers(BUFFER_BYTES)?;
             io::Result::Ok(socket)
         };
-        let is_relayed = relays > 0;
-        let (here, there) = (Side::new(socket()?, is_relayed), Side::new(socket()?, is_relayed));
-        let between: Vec<_> = (0..relays).map(|_| socket()).collect::<io::Result<_>>()?;
-        let line: Vec<_> = [&here.socket]
-            .into_iter()
-            .chain(&between)
-            .chain([&there.socket])
-            .map(CoalescedSocket::address)
-            .collect::<io::Result<_>>()?;
-        let (to, stop) = (line[1], AtomicBool::new(false));
+        let sockets = (0..=last).map(socket).collect::<io::Result<Vec<_>>>()?;
+        let ports = sockets.iter().map(|socket| Ok(socket.address()?.port()));
+        let ports = ports.collect::<io::Result<Vec<_>>>()?;
+        let after = |host: usize| path.address(host + 1, true, ports[host + 1]);
+        let before = |host: usize| path.address(host - 1, false, ports[host - 1]);
+        let mut sides = sockets.into_iter().map(|socket| Side::new(socket, is_relayed));
+        let here = sides.next().expect("a path has two ends");
+        let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let stopped = &stop;
-            let mut others = vec![scope.spawn(move || {
-                if !is_relayed {
-                    cores.pin(1);
-                }
-                answer(there, stopped)
-            })];
-            for (socket, around) in between.into_iter().zip(line.windows(3)) {
-                let ends = [around[0], around[2]];
-                others.push(scope.spawn(move || relay(Side::new(socket, true), ends, stopped)));
-            }
-            let mut asking = Asking { side: here, to };
+            let others = sides.zip(1..).map(|(side, host)| {
+                let ends = (host < last).then(|| [before(host), after(host)]);
+                scope.spawn(move || match ends {
+                    Some(ends) => relay(side, ends, stopped),
+                    None => {
+                        if !is_relayed {
+                            cores.pin(1);
+                        }
+                        answer(side, stopped)
+                    }
+                })
+            });
+            let others = others.collect::<Vec<_>>();
+            let mut asking = Asking { side: here, to: after(0) };
             let figures = sizes.iter().map(|&bytes| asking.figures(bytes, time));
             let figures = figures.collect::<io::Result<Vec<_>>>();
             stop.store(true, Ordering::Relaxed);
@@ -99,6 +105,11 @@ impl Datagrams {
     /// Datagrams of `bytes` a second, which are among those that were measured.
     pub fn per_s(&self, bytes: u64) -> f64 {
         self.of(bytes).map_or(f64::NAN, |figures| figures.per_s)
+    }
+
+    /// The same where the kernel takes them one by one.
+    pub fn alone_per_s(&self, bytes: u64) -> f64 {
+        self.of(bytes).map_or(f64::NAN, |figures| figures.alone_per_s)
     }
 
     fn of(&self, bytes: u64) -> Option<&Figures> {
@@ -185,7 +196,7 @@ fn answer(mut side: Side, stop: &AtomicBool) -> io::Result<()> {
 }
 
 fn silent() -> io::Error {
-    let what = "no datagram came back in 1 s: does the loopback interface pass UDP?";
+    let what = "no datagram came back in 1 s: does the interface pass UDP?";
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
@@ -198,6 +209,7 @@ struct Asking {
 impl Asking {
     fn figures(&mut self, bytes: u64, time: Duration) -> io::Result<Figures> {
         let datagram = vec![ECHO; (bytes as usize).min(CoalescedSocket::BYTES_MAX)];
+        self.forget()?;
         let mut trips = Vec::new();
         let (begin, mut heard) = (Instant::now(), Instant::now());
         while trips.len() < 120 || begin.elapsed() < time {
@@ -215,13 +227,26 @@ impl Asking {
         trips.drain(..100);
         trips.sort_by(f64::total_cmp);
         let half_trip_ns = trips[trips.len() / 2];
-        Ok(Figures { bytes, half_trip_ns, per_s: self.stream(datagram.len(), time)? })
+        let fit = CoalescedSocket::BYTES_MAX / datagram.len();
+        let together = fit.min(self.side.socket.datagrams_max()).clamp(1, WINDOW as usize / 2);
+        let per_s = self.stream(datagram.len(), together, time)?;
+        let alone_per_s = self.stream(datagram.len(), 1, time)?;
+        Ok(Figures { bytes, half_trip_ns, per_s, alone_per_s })
     }
 
-    /// Datagrams a second.
-    fn stream(&mut self, datagram: usize, time: Duration) -> io::Result<f64> {
-        let fit = (CoalescedSocket::BYTES_MAX / datagram).min(self.side.socket.datagrams_max());
-        let together = fit.clamp(1, WINDOW as usize / 2);
+    /// Drops what is still on its way from what was measured before: it would be taken for an answer.
+    fn forget(&mut self) -> io::Result<()> {
+        let mut heard = Instant::now();
+        while heard.elapsed() < LOST / 10 {
+            if self.side.receive()?.is_some() {
+                heard = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Datagrams a second, given so many at once to the kernel.
+    fn stream(&mut self, datagram: usize, together: usize, time: Duration) -> io::Result<f64> {
         let message = vec![COUNT; together * datagram];
         let mut counted = self.counted(&message[..datagram], datagram)?;
         let (first, mut sent) = (counted, counted);

@@ -1,7 +1,8 @@
 //! What the standard library does not offer: clocks of the thread and the processor, options of
-//! sockets, ways to read memory, and locks of its pages.
+//! sockets, network namespaces, ways to read memory, and locks of its pages.
 #![allow(unsafe_code)]
 
+pub(crate) mod namespace;
 pub mod read;
 pub(crate) mod receive;
 

@@ -27,8 +27,8 @@ use gannet_wire::apelink::{FRAMED_LEN_MAX, WORD_LEN};
 use gannet_wire::rdma::HEADER_LEN;
 use serde::Serialize;
 
-use crate::cable::cable;
 use crate::cores::Cores;
+use crate::path::Path;
 use node::{Latencies, RunningNode, Taken};
 use paced::PacedPort;
 
@@ -330,10 +330,11 @@ fn run(
 fn nodes(plan: &TorusPlan, routes: &Arc<Routes>, load: f64) -> Result<Vec<RunningNode>, Error> {
     let lattice = plan.lattice;
     let traffic = Arc::new(Traffic::new(lattice, plan.pattern.clone(), load, PACKET_FLITS));
+    let path = Path::loopback(1);
     let mut ports: Vec<_> = lattice.all().map(|_| Vec::new()).collect();
     for it in lattice.cables() {
         let [way, back] = [true, false].map(|is_up| Direction::of(it.dimension, is_up));
-        let (near, far) = cable(plan.frame_bytes)?;
+        let [near, far] = path.ports(0, plan.frame_bytes)?;
         let mut plug = |node: Node, direction, port| {
             ports[node.index()].push((direction, PacedPort::new(port, 8e9 / plan.bit_per_s)));
         };
