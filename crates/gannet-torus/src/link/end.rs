@@ -296,6 +296,22 @@ impl Link {
         &mut self,
         frame: &[u8],
         now: u64,
+        out: impl FnMut(Event),
+    ) -> Result<(), FrameError> {
+        self.accept_offering(frame, now, |_, _| false, out)
+    }
+
+    /// The same, but that a packet before which none of its channel waits is offered to `take`, with its payload as it lies in the frame.
+    /// `take` says whether it has taken it; if so it goes to no FIFO and `out` is not told of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`accept`](Self::accept).
+    pub fn accept_offering(
+        &mut self,
+        frame: &[u8],
+        now: u64,
+        mut take: impl FnMut(&Arrival, &[u8]) -> bool,
         mut out: impl FnMut(Event),
     ) -> Result<(), FrameError> {
         let head = self.check_head(frame)?;
@@ -307,11 +323,14 @@ impl Link {
         let (mut rest, duplicates) = (Some(&frame[HEAD_LEN..]), self.counters.duplicates);
         for _ in 0..head.packets {
             let Some(bytes) = rest else { break };
-            let (received, behind) = self.receiver.packet(bytes, now, &mut self.counters);
+            let (received, behind) =
+                self.receiver.packet(bytes, now, &mut self.counters, &mut take);
             rest = behind;
-            if let Some(Received::Packet(vc)) = received {
+            if let Some(received) = received {
                 self.taken_words += (bytes.len() - behind.map_or(0, <[u8]>::len)) / WORD_LEN;
-                out(Event::Packet(vc));
+                if let Received::Packet(vc) = received {
+                    out(Event::Packet(vc));
+                }
             }
         }
         if self.counters.duplicates > duplicates {
@@ -412,6 +431,7 @@ impl Link {
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
         match self.receiver.receive(word, now, &mut self.counters)? {
             Received::Packet(vc) => Some(Event::Packet(vc)),
+            Received::Taken => None,
             Received::Credit(credit) => {
                 let report = Report::of_credit(&credit, &self.config, self.transmitter.base());
                 Some(self.hear(report, now))

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use gannet_wire::apelink::Header;
 use gannet_wire::apelink::frame::Room;
+use gannet_wire::apelink::{Header, WORD_LEN};
+use gannet_wire::copy::copy;
 use gannet_wire::crc32c::Crc32c;
 
 use super::payloads::Payloads;
@@ -66,14 +67,26 @@ impl Fifo {
     /// Adds whole words to the payload of the packet under way, and gives the sum of those before and of them, where `sum` is that of those
     /// before; they are thrown away if the packet does not fit.
     pub(super) fn push(&mut self, bytes: &[u8], sum: Crc32c) -> Crc32c {
-        let place = self.coming.as_mut().and_then(|Coming { at, words, filled }| {
-            let from = std::mem::replace(filled, *filled + bytes.len());
-            self.payloads.get_mut(*at, *words).get_mut(from..*filled)
-        });
-        match place {
+        match self.place(bytes.len()) {
             Some(place) => sum.and_copied(bytes, place),
             None => sum.and(bytes),
         }
+    }
+
+    /// Where the next `len` bytes of the packet under way go, if it fits.
+    fn place(&mut self, len: usize) -> Option<&mut [u8]> {
+        let Coming { at, words, filled } = self.coming.as_mut()?;
+        let from = std::mem::replace(filled, *filled + len);
+        self.payloads.get_mut(*at, *words).get_mut(from..*filled)
+    }
+
+    /// Takes a packet whose whole payload is there, padded to whole words; `false` if there is no room for it.
+    pub(super) fn put(&mut self, arrival: Arrival, payload: &[u8]) -> bool {
+        self.begin(payload.len() / WORD_LEN);
+        if let Some(place) = self.place(payload.len()) {
+            copy(payload, place);
+        }
+        self.accept(arrival)
     }
 
     /// Forgets the packet under way.
@@ -173,5 +186,7 @@ mod tests {
         let before = Crc32c::of(b"before");
         assert_eq!(fifo.push(&[3; 32], before), before.and(&[3; 32]));
         assert!(!fifo.accept(arrival(32)));
+        assert!(fifo.put(arrival(32), &[4; 32]) && fifo.put(arrival(16), &[5; 16]));
+        assert_eq!(firsts(&fifo), [4, 4]);
     }
 }

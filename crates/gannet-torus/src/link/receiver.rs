@@ -29,7 +29,10 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Received {
     Credit(Credit),
+    /// A packet is in the FIFO of this virtual channel.
     Packet(u8),
+    /// A packet was taken at once.
+    Taken,
 }
 
 #[derive(Clone, Debug)]
@@ -46,8 +49,9 @@ pub(super) struct LinkReceiver {
     left: usize,
     /// The sum of those that have come.
     sum: Crc32c,
-    /// Sequence number of the next packet.
+    /// Sequence number of the next packet, and of the one behind that under way.
     expected: u32,
+    next: u32,
     resend: bool,
     /// Both ends number packets alike.
     accepting: bool,
@@ -70,6 +74,7 @@ impl LinkReceiver {
             left: 0,
             sum: Crc32c::default(),
             expected: 0,
+            next: 0,
             resend: false,
             accepting: false,
             progress_at: 0,
@@ -191,17 +196,23 @@ impl LinkReceiver {
                 self.payload(&word.to_le_bytes());
                 None
             }
-            Stage::Footer => self.footer(word, counters),
+            Stage::Footer => {
+                let arrival = self.footer(word, counters)?;
+                let has_room = self.fifo_of(&arrival).accept(arrival);
+                self.finish(has_room, counters)
+            }
         }
     }
 
     /// Takes the packet at the front of `bytes`. Gives what it has completed, and the bytes behind it
-    /// unless it cannot be told where it ends.
+    /// unless it cannot be told where it ends. A packet that none of its channel waits before is offered to `take` first, which says whether it has
+    /// taken it.
     pub(super) fn packet<'a>(
         &mut self,
         bytes: &'a [u8],
         now: u64,
         counters: &mut Counters,
+        take: &mut dyn FnMut(&Arrival, &[u8]) -> bool,
     ) -> (Option<Received>, Option<&'a [u8]>) {
         self.start(now, counters);
         let Some((word, bytes)) = bytes.split_first_chunk() else {
@@ -224,8 +235,32 @@ impl LinkReceiver {
         if !begun {
             return (None, Some(bytes));
         }
-        self.payload(payload);
-        (self.footer(Word::from_le_bytes(*footer), counters), Some(bytes))
+        let waits = self.fifos[usize::from(header.virtual_channel)].front().is_some();
+        if waits {
+            // Its sum is taken next to a copy.
+            self.payload(payload);
+        } else {
+            (self.sum, self.stage) = (Crc32c::of(payload), Stage::Footer);
+        }
+        let Some(mut arrival) = self.footer(Word::from_le_bytes(*footer), counters) else {
+            return (None, Some(bytes));
+        };
+        let (own, padding) = payload.split_at(arrival.header.size.into());
+        if padding.iter().any(|&byte| byte != 0) {
+            // It goes on with zeros.
+            arrival.sum = Crc32c::of_padded(own);
+        }
+        if !waits && take(&arrival, own) {
+            _ = self.finish(true, counters);
+            return (Some(Received::Taken), Some(bytes));
+        }
+        let fifo = self.fifo_of(&arrival);
+        let has_room = if waits { fifo.accept(arrival) } else { fifo.put(arrival, payload) };
+        (self.finish(has_room, counters), Some(bytes))
+    }
+
+    fn fifo_of(&mut self, arrival: &Arrival) -> &mut Fifo {
+        &mut self.fifos[usize::from(arrival.header.virtual_channel)]
     }
 
     /// Drops the packet that the end of a frame cuts short.
@@ -289,7 +324,8 @@ impl LinkReceiver {
         true
     }
 
-    fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Received> {
+    /// Takes the footer of a packet; gives what has arrived if that is the next one and as it was sent.
+    fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Arrival> {
         counters.rx_footers += 1;
         let footer = Footer::from_word(word);
         if !footer.seals(self.header_word, self.sum) {
@@ -311,15 +347,14 @@ impl LinkReceiver {
             }
             counters.lost_packets += u64::from(ahead);
         }
-        self.accept(&footer, counters)
+        self.next = footer.sequence.wrapping_add(1);
+        let origin = Origin { source: footer.source, time: footer.time };
+        Some(Arrival { header: self.header, origin, sum: self.sum })
     }
 
-    fn accept(&mut self, footer: &Footer, counters: &mut Counters) -> Option<Received> {
-        let vc = self.header.virtual_channel;
-        let origin = Origin { source: footer.source, time: footer.time };
-        let arrival = Arrival { header: self.header, origin, sum: self.sum };
-        let accepted = self.fifos[usize::from(vc)].accept(arrival);
-        if !accepted {
+    /// Ends the packet under way, for which there was room, or was not.
+    fn finish(&mut self, has_room: bool, counters: &mut Counters) -> Option<Received> {
+        if !has_room {
             counters.overflows += 1;
             if self.config.retransmit {
                 self.refuse();
@@ -328,9 +363,9 @@ impl LinkReceiver {
         }
         self.stage = Stage::Start;
         self.resend = false;
-        self.expected = footer.sequence.wrapping_add(1);
-        counters.rx_packets += u64::from(accepted);
-        accepted.then_some(Received::Packet(vc))
+        self.expected = self.next;
+        counters.rx_packets += u64::from(has_room);
+        has_room.then_some(Received::Packet(self.header.virtual_channel))
     }
 
     /// Drops the packet under way, and demands it again.

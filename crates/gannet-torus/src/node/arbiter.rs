@@ -112,6 +112,13 @@ impl Arbiter {
         Some(Grant { input, output, source: self.sources[input] })
     }
 
+    /// The grant of an output to the packet that has just come by `input` from `source`, unless others want to go by the port of the output.
+    pub fn grant_alone(&self, input: usize, output: usize, source: Coordinates) -> Option<Grant> {
+        let first = output - output % VIRTUAL_CHANNELS;
+        let of_port = &self.wants[first..(first + VIRTUAL_CHANNELS).min(OUTPUTS)];
+        of_port.iter().all(|&wants| wants == 0).then_some(Grant { input, output, source })
+    }
+
     /// Those of `wants`, whose inputs `input_of` tells, of whom the turn decides.
     fn going_first(&self, port: usize, wants: u64, input_of: impl Fn(u8) -> usize) -> u64 {
         if self.arbitration == Arbitration::Turns || port == usize::from(LOCAL) {
@@ -180,6 +187,20 @@ mod tests {
         let next = |full| arbiter.turn(1, full).map(|grant| (grant.input, grant.output));
         assert_eq!([next(0), next(1 << 4)], [Some((0, 4)), Some((INJECTION, 6))]);
         assert_eq!(next(1 << 4 | 1 << 6), None);
+    }
+
+    #[test]
+    fn a_port_is_granted_at_once_only_where_nobody_waits_for_it() {
+        let mut arbiter = Arbiter::new(Arbitration::Turns, HERE);
+        arbiter.want(3, 1 << 5, HERE);
+        let outputs = [0, 4, 5, 7, 8, EJECTION];
+        let granted = outputs.map(|output| arbiter.grant_alone(9, output, HERE).is_some());
+        assert_eq!(granted, [true, false, false, false, true, true]);
+        let grant = arbiter.grant_alone(9, 8, HERE).unwrap();
+        arbiter.served(grant);
+        arbiter.want(9, 1 << 8, HERE);
+        arbiter.want(3, 1 << 8, HERE);
+        assert_eq!(arbiter.turn(2, 0).map(|grant| grant.input), Some(3), "it had its turn");
     }
 
     #[test]

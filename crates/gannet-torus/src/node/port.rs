@@ -6,7 +6,9 @@ use gannet_wire::apelink::{Header, WORD_LEN, Word};
 use gannet_wire::crc32c::Crc32c;
 use gannet_wire::lofamo::{Assembler, Diagnostic};
 
-use crate::link::{Config, ConfigError, Counters, Event, FrameError, Link, Origin, Refused};
+use crate::link::{
+    Arrival, Config, ConfigError, Counters, Event, FrameError, Link, Origin, Refused,
+};
 
 /// Bits of a word.
 const WORD_BITS: u64 = Word::BITS as u64;
@@ -47,10 +49,11 @@ impl Port {
         &mut self,
         frame: &[u8],
         now: u64,
+        take: impl FnMut(&Arrival, &[u8]) -> bool,
         out: impl FnMut(Event),
     ) -> Result<(), FrameError> {
         self.words += (frame.len() / WORD_LEN) as u64;
-        self.link.accept(frame, now, out)
+        self.link.accept_offering(frame, now, take, out)
     }
 
     /// What the good credit that has just come says.

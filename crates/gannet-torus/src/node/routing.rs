@@ -91,7 +91,10 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// once.
     pub(super) fn move_packets(&mut self, now: u64) {
         (self.is_stirred, self.waits_for_engine) = (false, false);
-        self.take_from_engine(now);
+        // A packet that was passed on to the engine may be answered at once, which acknowledges it.
+        if !std::mem::take(&mut self.awaits_answer) {
+            self.take_from_engine(now);
+        }
         let mut moved = true;
         while moved {
             moved = false;
@@ -133,6 +136,42 @@ impl<M: PhysicalMemory> TorusNode<M> {
         self.look_at_injection();
     }
 
+    /// Moves a packet on that the link of a port has just brought, from where it lies in the frame; not where it has to wait, or others
+    /// do who want to go the same way, or it is to be dropped.
+    pub(super) fn pass_on(
+        &mut self,
+        port: usize,
+        arrival: &Arrival,
+        payload: &[u8],
+        now: u64,
+    ) -> bool {
+        let vc = arrival.header.virtual_channel;
+        let came = Came { source: arrival.origin.source, port: port as u8, vc };
+        let Ok(output) = self.guide.output(&arrival.header, came) else { return false };
+        let source = self.guide.place(came.source);
+        let Some(grant) = self.arbiter.grant_alone(channel(port, vc), output, source) else {
+            return false;
+        };
+        if output == EJECTION {
+            if !self.engine.can_receive() {
+                return false;
+            }
+            self.engine.packet_in_summed(now, payload, arrival.sum);
+            self.count_delivered(arrival, now);
+            self.awaits_answer = true;
+        } else {
+            let (out, header) = onward(arrival, output);
+            let Some(to) = &mut self.ports[out] else { return false };
+            if to.send(header, arrival.origin, payload, || arrival.sum).is_err() {
+                return false;
+            }
+            self.counters.taken += 1;
+            self.counters.forwarded += 1;
+        }
+        self.arbiter.served(grant);
+        true
+    }
+
     fn move_one(&mut self, input: usize, output: usize, now: u64) -> Move {
         if input == INJECTION {
             return if output == EJECTION { self.loop_back(now) } else { self.inject(output, now) };
@@ -166,6 +205,11 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let Some(sum) = link.front(vc).map(|arrival| arrival.sum) else { return Move::Waits };
         engine.packet_in_summed(now, link.payload(vc), sum);
         let Some(arrival) = link.pop(vc) else { return Move::Waits };
+        self.count_delivered(&arrival, now);
+        Move::Done
+    }
+
+    fn count_delivered(&mut self, arrival: &Arrival, now: u64) {
         let latency = (now & TIME_MASK).wrapping_sub(arrival.origin.time) & TIME_MASK;
         let counters = &mut self.counters;
         counters.taken += 1;
@@ -173,7 +217,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
         counters.delivered_hops += u64::from(arrival.header.hops);
         counters.latency_ns = counters.latency_ns.saturating_add(latency);
         counters.latency_max_ns = counters.latency_max_ns.max(latency);
-        Move::Done
     }
 
     /// Tries again when the engine has room, which comes by its own deadline.
@@ -184,9 +227,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
 
     /// Gives the oldest packet of a FIFO to another link, or drops it if that never takes it.
     fn forward(&mut self, port: usize, from_vc: u8, arrival: Arrival, output: usize) -> Move {
-        let (out, vc) = port_of(output);
-        let hops = arrival.header.hops + 1;
-        let header = Header { virtual_channel: vc, hops, ..arrival.header };
+        let (out, header) = onward(&arrival, output);
         let Ok([Some(from), Some(to)]) = self.ports.get_disjoint_mut([port, out]) else {
             self.drop_first(port, from_vc, Reason::LinkRefuses);
             return Move::Done;
@@ -250,4 +291,11 @@ impl<M: PhysicalMemory> TorusNode<M> {
         self.look_at_injection();
         Move::Done
     }
+}
+
+/// The port that an output leads to, and the header of a packet that goes there.
+fn onward(arrival: &Arrival, output: usize) -> (usize, Header) {
+    let (out, vc) = port_of(output);
+    let hops = arrival.header.hops + 1;
+    (out, Header { virtual_channel: vc, hops, ..arrival.header })
 }

@@ -15,7 +15,7 @@ use super::event::{Counters, EVENTS_MAX, Event};
 use super::guide::Guide;
 use super::injection::Injection;
 use super::port::{Monitor, Port};
-use crate::link::{self, FrameError, Link};
+use crate::link::{self, Arrival, FrameError, Link};
 use crate::routes::Routes;
 
 /// A node of a torus. See the [module](super).
@@ -25,7 +25,7 @@ use crate::routes::Routes;
 pub struct TorusNode<M> {
     pub(super) guide: Guide,
     pub(super) engine: Engine<M>,
-    pub(super) ports: [Option<Port>; LINKS],
+    pub(super) ports: [Option<Box<Port>>; LINKS],
     pub(super) arbiter: Arbiter,
     pub(super) injection: Injection,
     pub(super) counters: Counters,
@@ -34,6 +34,8 @@ pub struct TorusNode<M> {
     pub(super) is_stirred: bool,
     /// A packet waits for the engine to have room.
     pub(super) waits_for_engine: bool,
+    /// A packet was given to the engine since packets were last moved.
+    pub(super) awaits_answer: bool,
     events: VecDeque<Event>,
     notices: VecDeque<Diagnostic>,
     monitor: Option<Monitor>,
@@ -61,7 +63,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         check_routes(&routes, lattice, link.virtual_channels)?;
         let mut ports = [const { None }; LINKS];
         for direction in Direction::ALL.into_iter().filter(|&direction| lattice.has(direction)) {
-            ports[direction.index()] = Some(Port::new(link)?);
+            ports[direction.index()] = Some(Box::new(Port::new(link)?));
         }
         let channels = link.virtual_channels as u8;
         let guide = Guide::new(engine.node, routes, channels, epoch, hop_limit);
@@ -75,6 +77,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             is_paused: false,
             is_stirred: false,
             waits_for_engine: false,
+            awaits_answer: false,
             events: VecDeque::with_capacity(EVENTS_MAX),
             notices: VecDeque::with_capacity(EVENTS_MAX),
             monitor: None,
@@ -88,9 +91,8 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// Links are silent when three credits in their period are missing, or after the silence of
     /// `timing` if that is longer.
     pub fn with_monitor(mut self, timing: Timing, thresholds: Thresholds) -> Self {
-        let period_ns = |port: &Port| port.link.config().credit_period;
-        let missed_ns =
-            self.ports.iter().flatten().map(period_ns).max().unwrap_or(0).saturating_mul(3);
+        let periods = self.ports.iter().flatten().map(|port| port.link.config().credit_period);
+        let missed_ns = periods.max().unwrap_or(0).saturating_mul(3);
         let link_silence_ns = timing.link_silence_ns.max(missed_ns);
         let timing = Timing { link_silence_ns, ..timing };
         let mut monitor = Monitor::new(self.guide.lattice(), self.node(), timing, thresholds);
@@ -252,7 +254,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         length
     }
 
-    /// Takes a frame that the link in `direction` has brought. Packets move at the next
+    /// Takes a frame that the link in `direction` has brought. Its packets move on at once where nobody competes with them, and else at the next
     /// [`advance`](Self::advance).
     ///
     /// # Errors
@@ -265,13 +267,16 @@ impl<M: PhysicalMemory> TorusNode<M> {
         now: u64,
     ) -> Result<(), FrameError> {
         let at = direction.index();
-        let Some(port) = &mut self.ports[at] else { return Ok(()) };
+        let Some(mut port) = self.ports[at].take() else { return Ok(()) };
         // A credit first, and a bit for each channel that has a packet.
         let (mut credit, mut arrived) = (None, 0u8);
-        port.accept(frame, now, |event| match event {
+        let take = |arrival: &Arrival, payload: &[u8]| self.pass_on(at, arrival, payload, now);
+        let accepted = port.accept(frame, now, take, |event| match event {
             link::Event::Packet(vc) => arrived |= 1 << vc,
             event => credit = Some(event),
-        })?;
+        });
+        self.ports[at] = Some(port);
+        accepted?;
         if let Some(event) = credit {
             self.heard(direction, event, now);
         }

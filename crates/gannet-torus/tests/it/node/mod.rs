@@ -3,6 +3,7 @@
 mod changes;
 mod live;
 mod network;
+mod passing;
 mod refusals;
 mod traffic;
 
