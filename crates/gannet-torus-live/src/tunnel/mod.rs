@@ -4,6 +4,9 @@
 //! it is free, since the other side tells up to which packet it has taken them. A packet that finds no room waits for a moment, and
 //! the device with it, so that programs that send too fast are slowed down and not robbed; then it is dropped and counted, as are
 //! all to that node until it takes one again.
+//!
+//! In front of each packet goes its virtio-net header, from device to device: the kernel that sends leaves check sums and
+//! segmentation to the one that takes.
 
 mod lane;
 
@@ -27,14 +30,17 @@ use crate::user::{Completion, Local, Place, Reach, RegionId, Remote, User, UserE
 
 /// Number of the process that carries IP at each node.
 pub const PROCESS: u16 = 1;
-/// Longest packet.
-pub const PACKET_MAX: usize = 65_535;
+/// Length of the virtio-net header in front of each packet, bytes (`struct virtio_net_hdr` of linux/virtio_net.h).
+pub const VNET_HEADER_LEN: usize = 10;
+/// Longest packet with its virtio-net header, bytes.
+pub const PACKET_MAX: usize = VNET_HEADER_LEN + 65_535;
 /// Bytes of all rings for other nodes together, and of the shortest and longest of them.
 const RINGS_BYTES: u64 = 16 << 20;
 const RING_BYTES_MIN: u64 = 256 << 10;
 const RING_BYTES_MAX: u64 = 1 << 20;
-/// Virtual address of the rings, in order of the nodes.
-const RINGS_ADDRESS: u64 = 2 << 40;
+/// Virtual address of the rings, in order of the nodes. It stands for what lies in them: at 2 TiB are those of versions whose
+/// packets have no header in front, which this one neither reaches nor is reached by.
+const RINGS_ADDRESS: u64 = 4 << 40;
 /// Virtual address to which nodes tell what they have taken.
 const TAKEN_ADDRESS: u64 = 3 << 40;
 /// Packets that are taken from the device before what has arrived has its turn.
@@ -47,21 +53,27 @@ const TELL_PART: u64 = 4;
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// How long a packet waits for room at its node, while those to other nodes wait with it.
 const ROOM_NS: u64 = 50_000_000;
-/// Shortest header of IP, bytes.
-const HEADER_LEN: usize = 20;
+/// Shortest packet with its virtio-net header, bytes.
+const PACKET_MIN: usize = VNET_HEADER_LEN + 20;
+/// Where the address of the destination stands, bytes.
+const DESTINATION: usize = VNET_HEADER_LEN + 16;
 
 /// A device that gives and takes IP packets, and never waits.
+///
+/// In front of each packet is its virtio-net header of [`VNET_HEADER_LEN`] bytes, which says what is left to do for the one that
+/// takes it: the check sum of TCP or UDP, and how to cut a packet of TCP over IPv4 into segments. The other one may be any host of the
+/// machine, so a device has to refuse headers that make no sense, as the kernel does.
 pub trait Device: AsFd {
-    /// Reads the next packet to `packet`; gives its length.
+    /// Reads the next header and packet to `packet`; gives the length of both.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when there is none.
     fn read(&mut self, packet: &mut [u8]) -> io::Result<usize>;
 
-    /// Hands over a packet.
+    /// Hands over a header and the packet behind it.
     ///
     /// # Errors
-    /// When it is not taken.
+    /// When they are not taken.
     fn write(&mut self, packet: &[u8]) -> io::Result<()>;
 }
 
@@ -70,7 +82,7 @@ pub trait Device: AsFd {
 pub struct Counters {
     /// Packets that the device has offered.
     pub offered: u64,
-    /// Packets that are in memory of the other node, and their bytes.
+    /// Packets that are in memory of the other node, and their bytes of IP.
     pub sent: u64,
     /// See `sent`.
     pub sent_bytes: u64,
@@ -82,7 +94,7 @@ pub struct Counters {
     pub full: u64,
     /// Packets of which the torus says that they have perhaps not arrived.
     pub failed: u64,
-    /// Packets that have arrived and were handed to the device, and their bytes.
+    /// Packets that have arrived and were handed to the device, and their bytes of IP.
     pub delivered: u64,
     /// See `delivered`.
     pub delivered_bytes: u64,
@@ -361,7 +373,8 @@ impl Tunnel {
         let offset = address.wrapping_sub(RINGS_ADDRESS);
         let length = length as usize;
         let is_own = offset / self.ring_bytes == u64::from(node.0);
-        if node.index() >= self.lanes.len() || !is_own || length > PACKET_MAX {
+        let is_packet = (PACKET_MIN..=PACKET_MAX).contains(&length);
+        if node.index() >= self.lanes.len() || !is_own || !is_packet {
             self.counters.malformed += 1;
             return;
         }
@@ -370,7 +383,7 @@ impl Tunnel {
         match device.write(packet) {
             Ok(()) => {
                 self.counters.delivered += 1;
-                self.counters.delivered_bytes += length as u64;
+                self.counters.delivered_bytes += (length - VNET_HEADER_LEN) as u64;
             }
             Err(_) => self.counters.refused += 1,
         }
@@ -424,11 +437,12 @@ impl Tunnel {
 
     fn send_packet(&mut self, packet: &[u8]) {
         self.counters.offered += 1;
-        if packet.len() < HEADER_LEN || packet[0] >> 4 != 4 {
+        if packet.len() < PACKET_MIN || packet[VNET_HEADER_LEN] >> 4 != 4 {
             self.counters.other_protocol += 1;
             return;
         }
-        let destination: [u8; 4] = packet[16..20].try_into().expect("there are four bytes");
+        let destination: [u8; 4] =
+            packet[DESTINATION..][..4].try_into().expect("there are four bytes");
         let Some(node) = self.addresses.node(destination.into()) else {
             self.counters.no_node += 1;
             return;
@@ -471,7 +485,7 @@ impl Tunnel {
         let target = Remote { node, process: PROCESS, address: there };
         match self.user.put(source, target, packet.len() as u32, number) {
             Ok(request) => {
-                let bytes = packet.len() as u64;
+                let bytes = (packet.len() - VNET_HEADER_LEN) as u64;
                 self.posted.insert(request.0, Posted::Packet { node, number, bytes });
             }
             Err(_) => {

@@ -10,11 +10,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use gannet_lattice::Node;
+use gannet_memory::SharedRegion;
 use gannet_torus_live::addresses::Addresses;
-use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel};
+use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel, VNET_HEADER_LEN};
+use gannet_torus_live::user::{Local, Outcome, Reach, Remote};
 
 use crate::host::{machine_with_users, stop};
-use crate::users::user;
+use crate::users::{outcome, user};
 
 /// The end of a device that the tunnel has.
 struct Socket(UnixDatagram);
@@ -65,7 +67,7 @@ impl Carried {
         Self { addresses, node: place.node, program, stop, thread }
     }
 
-    /// Sends a packet of `length` bytes to a node.
+    /// Sends a packet of `length` bytes of IP to a node.
     fn send(&self, to: Node, number: u32, length: usize) {
         self.program
             .send(&packet(self.addresses.of(to).unwrap().octets(), number, length))
@@ -78,11 +80,14 @@ impl Carried {
     }
 }
 
+/// A virtio-net header, of which a tunnel knows nothing but the length, and a packet behind it.
 fn packet(to: [u8; 4], number: u32, length: usize) -> Vec<u8> {
-    let mut packet: Vec<u8> = (0..length).map(|at| (at as u8).wrapping_add(number as u8)).collect();
-    packet[0] = 0x45;
-    packet[4..8].copy_from_slice(&number.to_le_bytes());
-    packet[16..20].copy_from_slice(&to);
+    let bytes = 0..VNET_HEADER_LEN + length;
+    let mut packet: Vec<u8> = bytes.map(|at| (at as u8).wrapping_add(number as u8)).collect();
+    let ip = &mut packet[VNET_HEADER_LEN..];
+    ip[0] = 0x45;
+    ip[4..8].copy_from_slice(&number.to_le_bytes());
+    ip[16..20].copy_from_slice(&to);
     packet
 }
 
@@ -92,22 +97,24 @@ fn packets_come_whole_and_in_order_and_the_rest_is_counted() {
     let hosts = machine_with_users("3", directory.path());
     let (near, far) = (Carried::at(directory.path(), 0), Carried::at(directory.path(), 2));
     // More than a ring holds, and answers to each, so that nothing is sent faster than it is taken.
-    let mut buffer = vec![0; 70_000];
+    let (mut buffer, mut bytes) = (vec![0; 70_000], 0);
     for number in 0..400u32 {
-        let length = 20 + (number as usize * 7919) % 30_000;
+        // The longest is one that the other side cuts into segments.
+        let length = if number == 7 { 65_535 } else { 20 + (number as usize * 7919) % 30_000 };
+        bytes += length as u64;
         near.send(far.node, number, length);
         let got = far.program.recv(&mut buffer).unwrap();
         let to = near.addresses.of(far.node).unwrap().octets();
         assert_eq!(buffer[..got], packet(to, number, length), "packet {number}");
         far.send(near.node, number, 40);
-        assert_eq!(near.program.recv(&mut buffer).unwrap(), 40);
+        assert_eq!(near.program.recv(&mut buffer).unwrap(), VNET_HEADER_LEN + 40);
     }
     // Nobody carries packets at the third one, and there is no fourth.
     let third = (0..3).map(Node).find(|node| ![near.node, far.node].contains(node)).unwrap();
     near.send(third, 0, 100);
     near.program.send(&packet([10, 4, 1, 1], 0, 100)).unwrap();
-    near.program.send(&[0x60; 40]).unwrap();
-    near.program.send(&[0x45; 19]).unwrap();
+    near.program.send(&[0x60; VNET_HEADER_LEN + 40]).unwrap();
+    near.program.send(&[0x45; VNET_HEADER_LEN + 19]).unwrap();
     near.send(far.node, 400, 50);
     far.program.recv(&mut buffer).unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -115,7 +122,39 @@ fn packets_come_whole_and_in_order_and_the_rest_is_counted() {
     assert_eq!((near.sent, near.delivered, near.offered), (401, 400, 405));
     assert_eq!((near.failed, near.no_node, near.other_protocol, near.full), (1, 1, 2, 0));
     assert_eq!((far.sent, far.delivered, far.malformed, far.missed), (400, 401, 0, 0));
-    assert_eq!(near.sent_bytes, far.delivered_bytes);
+    // Of the packets alone, without headers in front.
+    assert_eq!((near.sent_bytes, far.delivered_bytes), (bytes + 50, bytes + 50));
+    assert_eq!((far.sent_bytes, near.delivered_bytes), (16_000, 16_000));
+    stop(hosts);
+}
+
+#[test]
+fn what_is_no_packet_is_counted_and_packets_without_headers_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let far = Carried::at(directory.path(), 1);
+    let mut forger = user(directory.path(), 0, PROCESS);
+    let here = u64::from(forger.place().unwrap().node.0);
+    let memory = SharedRegion::new(1 << 20).unwrap();
+    let source = Local { region: forger.register(memory, 0, Reach::Own).unwrap(), offset: 0 };
+    let mut put = |address, length| {
+        let target = Remote { node: far.node, process: PROCESS, address };
+        let request = forger.put(source, target, length, 0).unwrap();
+        outcome(&mut forger, request)
+    };
+    let (rings, ring_bytes) = (4u64 << 40, 1 << 20);
+    let own = rings + here * ring_bytes;
+    for length in [0, VNET_HEADER_LEN + 19, VNET_HEADER_LEN + 65_536] {
+        assert_eq!(put(own, length as u32), Outcome::Done);
+    }
+    assert_eq!(put(rings + (1 - here) * ring_bytes, 100), Outcome::Done, "the ring of another");
+    assert_eq!(put(own, 100), Outcome::Done);
+    // Here versions wrote whose packets have no header in front.
+    assert_ne!(put((2 << 40) + here * ring_bytes, 100), Outcome::Done);
+    let mut buffer = [0; 200];
+    assert_eq!(far.program.recv(&mut buffer).unwrap(), 100);
+    let far = far.end();
+    assert_eq!((far.malformed, far.delivered, far.delivered_bytes), (4, 1, 90));
     stop(hosts);
 }
 
@@ -130,7 +169,7 @@ fn a_flood_loses_only_what_is_counted() {
     let taker = thread::spawn(move || {
         let (mut buffer, mut last, mut taken) = (vec![0; 70_000], None, 0u64);
         while let Ok(length) = reader.recv(&mut buffer) {
-            let number = u32::from_le_bytes(buffer[4..8].try_into().unwrap());
+            let number = u32::from_le_bytes(buffer[VNET_HEADER_LEN + 4..][..4].try_into().unwrap());
             assert!(last < Some(number), "{number} after {last:?}");
             assert_eq!(buffer[length - 1], (length as u8 - 1).wrapping_add(number as u8));
             (last, taken) = (Some(number), taken + 1);

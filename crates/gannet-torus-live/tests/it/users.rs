@@ -51,7 +51,8 @@ fn next(user: &mut User) -> Completion {
     }
 }
 
-fn outcome(user: &mut User, request: Request) -> Outcome {
+/// What has become of a post.
+pub fn outcome(user: &mut User, request: Request) -> Outcome {
     loop {
         if let Completion::Done { request: done, outcome } = next(user)
             && done == request

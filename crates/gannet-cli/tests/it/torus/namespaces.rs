@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -138,9 +138,8 @@ impl Ring {
         })
     }
 
-    /// Bytes of a connection of host 0 come back from host 1 unchanged, all the while, although the cable between the two is cut in
-    /// between.
-    pub fn echo_over_a_cut_cable(&self, addresses: &[Ipv4Addr]) {
+    /// A connection from host 0 to host 1, which sends back what it gets, on a thread that ends with it.
+    pub fn echo(&self, addresses: &[Ipv4Addr]) -> (TcpStream, JoinHandle<()>) {
         let at = SocketAddrV4::new(addresses[1], 7);
         let listener = patiently("no address", || self.within(1, || TcpListener::bind(at).ok()));
         let echo = thread::spawn(move || {
@@ -150,22 +149,33 @@ impl Ring {
                 stream.write_all(&bytes[..length]).unwrap();
             }
         });
-        let mut stream =
-            patiently("no connection", || self.within(0, || TcpStream::connect(at).ok()));
+        let stream = patiently("no connection", || self.within(0, || TcpStream::connect(at).ok()));
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        for round in 0..60u32 {
+        (stream, echo)
+    }
+
+    /// Bytes of a connection of host 0 come back from host 1 unchanged, all the while, although the cable between the two is cut in
+    /// between.
+    pub fn echo_over_a_cut_cable(&self, addresses: &[Ipv4Addr]) {
+        let (mut stream, echo) = self.echo(addresses);
+        for round in 0..60 {
             if round == 20 {
                 ip(&format!("-n {} link set east down", self.namespace(0))).unwrap();
             }
-            let sent: Vec<u8> = (0..100_000u32).map(|at| (at * 7 + round) as u8).collect();
-            stream.write_all(&sent).unwrap();
-            let mut got = vec![0; sent.len()];
-            stream.read_exact(&mut got).unwrap();
-            assert!(got == sent, "round {round} comes back changed");
+            there_and_back(&mut stream, round);
         }
         drop(stream);
         echo.join().unwrap();
     }
+}
+
+/// Bytes of a round come back over a connection unchanged.
+pub fn there_and_back(stream: &mut TcpStream, round: u32) {
+    let sent: Vec<u8> = (0..100_000u32).map(|at| (at * 7 + round) as u8).collect();
+    stream.write_all(&sent).unwrap();
+    let mut got = vec![0; sent.len()];
+    stream.read_exact(&mut got).unwrap();
+    assert!(got == sent, "round {round} comes back changed");
 }
 
 impl Drop for Ring {
