@@ -80,8 +80,8 @@ pub enum AttachError {
 /// Memory that other processes map when they are given its descriptor: sealed memory without a name, or memory of a PCI
 /// device.
 ///
-/// Others write it at any time, so its bytes are never lent out: they are copied, or looked at as atomic
-/// words. What is copied while somebody writes it may be old in one part and new in another; whoever
+/// Others write it at any time, so its bytes are never lent out: they are copied, by this process or the kernel, or looked at as
+/// atomic words. What is copied while somebody writes it may be old in one part and new in another; whoever
 /// shares a region agrees by words of it, or in another way, who writes which bytes when. One thread at a
 /// time has a region; another one attaches it for itself, as another process does.
 #[derive(Debug)]
@@ -256,6 +256,35 @@ impl SharedRegion {
         self.mapping.copy_to(offset, &to.mapping, to_offset, len);
     }
 
+    /// Reads from `source` by one system call, at most `len` bytes, to `offset` and what follows; gives how many bytes came.
+    ///
+    /// # Errors
+    /// Those of `read(2)`.
+    ///
+    /// # Panics
+    /// When the range is not inside the region, or the region may only be read.
+    pub fn read_from(&self, offset: usize, len: usize, source: impl AsFd) -> io::Result<usize> {
+        self.begin_to_write();
+        let to = self.mapping.address(offset, len).as_ptr();
+        // SAFETY: the `len` bytes are mapped for writing as long as `self` lives, and no slice of a shared mapping is ever made.
+        let count = unsafe { libc::read(source.as_fd().as_raw_fd(), to.cast(), len) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes the `len` bytes from `offset` on to `target` by one system call; gives how many it took.
+    ///
+    /// # Errors
+    /// Those of `write(2)`.
+    ///
+    /// # Panics
+    /// When the range is not inside the region.
+    pub fn write_to(&self, offset: usize, len: usize, target: impl AsFd) -> io::Result<usize> {
+        let from = self.mapping.address(offset, len).as_ptr();
+        // SAFETY: the `len` bytes are mapped as long as `self` lives; the kernel copies them, whoever writes them meanwhile.
+        let count = unsafe { libc::write(target.as_fd().as_raw_fd(), from.cast(), len) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
     #[inline]
     fn begin_to_write(&self) {
         assert!(self.access == Access::Write, "the region may only be read");
@@ -325,6 +354,37 @@ mod tests {
         assert_eq!(&bytes, b"\0gangann");
         here.words(8, 2)[1].store(7, Ordering::Release);
         assert_eq!(there.words(16, 1)[0].load(Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn the_kernel_copies_from_and_to_descriptors() {
+        let region = SharedRegion::new(4096).unwrap();
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        region.write(100, b"gannet");
+        assert_eq!(region.write_to(100, 6, &near).unwrap(), 6);
+        assert_eq!(region.read_from(4000, 96, &far).unwrap(), 6);
+        let mut bytes = [1; 8];
+        region.read(3999, &mut bytes);
+        assert_eq!(&bytes, b"\0gannet\0");
+        near.set_nonblocking(true).unwrap();
+        let error = region.read_from(0, 1, &near).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(region.write_to(0, 1, &null).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    #[should_panic(expected = "may only be read")]
+    fn the_kernel_writes_nothing_to_what_may_be_read() {
+        let file = SharedRegion::new(1).unwrap().descriptor(Access::Read).unwrap();
+        let region = SharedRegion::attach(file, 4096, Access::Read).unwrap();
+        let _count = region.read_from(0, 1, tempfile());
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the region")]
+    fn the_kernel_writes_nothing_outside() {
+        let _count = SharedRegion::new(1).unwrap().read_from(4095, 2, tempfile());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is under way to another node: a ring of bytes there, and the same one here.
+//! What is under way to another node, in a ring of bytes there.
 
 use std::collections::VecDeque;
 

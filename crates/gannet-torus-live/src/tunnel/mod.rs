@@ -45,8 +45,10 @@ const RINGS_ADDRESS: u64 = 4 << 40;
 const TAKEN_ADDRESS: u64 = 3 << 40;
 /// Packets that are taken from the device before what has arrived has its turn.
 const PACKETS_AT_ONCE: usize = 16;
-/// Posts under way beyond which packets wait in the device.
+/// Posts under way beyond which packets wait in the device. Each may have a packet of its own.
 const POSTS_MAX: usize = 192;
+/// Memory for a packet of the device, bytes: whole pages.
+const SLOT_BYTES: u64 = PACKET_MAX.next_multiple_of(4096) as u64;
 /// A node is told what was taken when it is so much of its ring.
 const TELL_PART: u64 = 4;
 /// How long the other side may take to say that it has taken a packet.
@@ -57,25 +59,6 @@ const ROOM_NS: u64 = 50_000_000;
 const PACKET_MIN: usize = VNET_HEADER_LEN + 20;
 /// Where the address of the destination stands, bytes.
 const DESTINATION: usize = VNET_HEADER_LEN + 16;
-
-/// A device that gives and takes IP packets, and never waits.
-///
-/// In front of each packet is its virtio-net header of [`VNET_HEADER_LEN`] bytes, which says what is left to do for the one that
-/// takes it: the check sum of TCP or UDP, and how to cut a packet of TCP over IPv4 into segments. The other one may be any host of the
-/// machine, so a device has to refuse headers that make no sense, as the kernel does.
-pub trait Device: AsFd {
-    /// Reads the next header and packet to `packet`; gives the length of both.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none.
-    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize>;
-
-    /// Hands over a header and the packet behind it.
-    ///
-    /// # Errors
-    /// When they are not taken.
-    fn write(&mut self, packet: &[u8]) -> io::Result<()>;
-}
 
 /// What has become of packets. Those offered by the device are sent or dropped for a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -164,18 +147,33 @@ impl fmt::Display for Counters {
     }
 }
 
+/// A packet of the device, in memory that the node of this host reads.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    slot: u32,
+    /// Bytes, with the virtio-net header.
+    length: u32,
+}
+
+impl Packet {
+    /// Where it lies, bytes.
+    fn offset(self) -> u64 {
+        u64::from(self.slot) * SLOT_BYTES
+    }
+}
+
 /// A packet of the device that waits for room at its node.
 #[derive(Debug)]
 struct Held {
     node: Node,
-    packet: Vec<u8>,
+    packet: Packet,
     since: u64,
 }
 
 /// What was posted.
 #[derive(Clone, Copy, Debug)]
 enum Posted {
-    Packet { node: Node, number: u32, bytes: u64 },
+    Packet { node: Node, number: u32, packet: Packet },
     Taken { node: Node },
 }
 
@@ -189,6 +187,11 @@ struct Taken {
 }
 
 /// What carries packets between a device and the torus.
+///
+/// A device is a descriptor by which each read(2) gives a packet, and each write(2) takes one, and which never waits. In front of a
+/// packet is its virtio-net header of [`VNET_HEADER_LEN`] bytes, which says what is left to do for the device that takes it: the check sum
+/// of TCP or UDP, and how to cut a packet of TCP over IPv4 into segments. It may come from any host of the machine, so a device has to refuse
+/// headers that make no sense, as the kernel does.
 #[derive(Debug)]
 pub struct Tunnel {
     user: User,
@@ -196,14 +199,15 @@ pub struct Tunnel {
     addresses: Addresses,
     ring_bytes: u64,
     rings: RegionId,
-    copies: RegionId,
+    /// Memory for packets of the device. What was freed last is taken first, since caches still have it.
+    slots: RegionId,
+    free_slots: Vec<u32>,
     lanes: Vec<Lane>,
     taken: Vec<Taken>,
     posted: HashMap<u32, Posted>,
     held: Option<Held>,
     began: Instant,
     expire_at: u64,
-    buffer: Vec<u8>,
     counters: Counters,
 }
 
@@ -222,21 +226,21 @@ impl Tunnel {
         };
         let rings = user.register(memory(ring_bytes * nodes)?, RINGS_ADDRESS, Reach::Write)?;
         user.register(memory(1)?, TAKEN_ADDRESS, Reach::Write)?;
-        let copies = user.register(memory(ring_bytes * nodes)?, 0, Reach::Own)?;
+        let slots = user.register(memory(SLOT_BYTES * POSTS_MAX as u64)?, 0, Reach::Own)?;
         Ok(Self {
             user,
             place,
             addresses: Addresses { first, lattice: place.lattice },
             ring_bytes,
             rings,
-            copies,
+            slots,
+            free_slots: (0..POSTS_MAX as u32).collect(),
             lanes: (0..nodes).map(|_| Lane::new(ring_bytes)).collect(),
             taken: vec![Taken::default(); nodes as usize],
             posted: HashMap::new(),
             held: None,
             began: Instant::now(),
             expire_at: 0,
-            buffer: vec![0; PACKET_MAX],
             counters: Counters::default(),
         })
     }
@@ -255,7 +259,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// When the device is gone, or the system cannot wait.
-    pub fn step(&mut self, device: &mut impl Device, most: Duration) -> io::Result<()> {
+    pub fn step(&mut self, device: &impl AsFd, most: Duration) -> io::Result<()> {
         self.expire();
         let arrived = self.take(device);
         let came = self.send(device)?;
@@ -313,7 +317,7 @@ impl Tunnel {
     }
 
     /// Takes what has arrived and what was done; gives whether anything was.
-    fn take(&mut self, device: &mut impl Device) -> bool {
+    fn take(&mut self, device: &impl AsFd) -> bool {
         let (mut was_any, mut were_missed) = (false, false);
         while let Some(completion) = self.user.poll() {
             was_any = true;
@@ -342,13 +346,15 @@ impl Tunnel {
 
     fn done(&mut self, request: u32, outcome: Outcome) {
         match self.posted.remove(&request) {
-            Some(Posted::Packet { node, number, .. }) if outcome != Outcome::Done => {
-                self.counters.failed += 1;
-                self.lanes[node.index()].failed(number);
-            }
-            Some(Posted::Packet { bytes, .. }) => {
-                self.counters.sent += 1;
-                self.counters.sent_bytes += bytes;
+            Some(Posted::Packet { node, number, packet }) => {
+                self.free(packet);
+                if outcome == Outcome::Done {
+                    self.counters.sent += 1;
+                    self.counters.sent_bytes += u64::from(packet.length) - VNET_HEADER_LEN as u64;
+                } else {
+                    self.counters.failed += 1;
+                    self.lanes[node.index()].failed(number);
+                }
             }
             Some(Posted::Taken { node }) => {
                 let taken = &mut self.taken[node.index()];
@@ -362,14 +368,7 @@ impl Tunnel {
     }
 
     /// Hands a packet that has come from another node to the device.
-    fn arrived(
-        &mut self,
-        device: &mut impl Device,
-        node: Node,
-        address: u64,
-        length: u32,
-        number: u32,
-    ) {
+    fn arrived(&mut self, device: &impl AsFd, node: Node, address: u64, length: u32, number: u32) {
         let offset = address.wrapping_sub(RINGS_ADDRESS);
         let length = length as usize;
         let is_own = offset / self.ring_bytes == u64::from(node.0);
@@ -378,10 +377,8 @@ impl Tunnel {
             self.counters.malformed += 1;
             return;
         }
-        let packet = &mut self.buffer[..length];
-        self.user.region(self.rings).read(offset as usize, packet);
-        match device.write(packet) {
-            Ok(()) => {
+        match self.user.region(self.rings).write_to(offset as usize, length, device) {
+            Ok(_) => {
                 self.counters.delivered += 1;
                 self.counters.delivered_bytes += (length - VNET_HEADER_LEN) as u64;
             }
@@ -397,7 +394,7 @@ impl Tunnel {
 
     /// Tells nodes of which `least` bytes of packets or more were taken that they were.
     fn tell_taken(&mut self, least: u64) {
-        let source = Local { region: self.copies, offset: 0 };
+        let source = Local { region: self.slots, offset: 0 };
         for (node, taken) in (0..).map(Node).zip(&mut self.taken) {
             if taken.untold < least || taken.is_under_way {
                 continue;
@@ -411,41 +408,43 @@ impl Tunnel {
     }
 
     /// Sends packets of the device; gives whether there were any.
-    fn send(&mut self, device: &mut impl Device) -> io::Result<bool> {
+    fn send(&mut self, device: &impl AsFd) -> io::Result<bool> {
         let was_held = self.held.is_some();
         if !self.release() {
             return Ok(false);
         }
         for packets in 0..PACKETS_AT_ONCE {
-            if self.user.under_way() >= POSTS_MAX || self.held.is_some() {
+            let is_full = self.user.under_way() >= POSTS_MAX || self.held.is_some();
+            let Some(&slot) = self.free_slots.last().filter(|_| !is_full) else {
                 return Ok(packets > 0 || was_held);
-            }
-            let mut buffer = std::mem::take(&mut self.buffer);
-            let read = device.read(&mut buffer);
-            let sent = read.map(|length| self.send_packet(&buffer[..length]));
-            self.buffer = buffer;
-            match sent {
-                Ok(()) => {}
+            };
+            let mut packet = Packet { slot, length: 0 };
+            let slots = self.user.region(self.slots);
+            match slots.read_from(packet.offset() as usize, PACKET_MAX, device) {
+                Ok(length) => packet.length = length as u32,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(packets > 0 || was_held);
                 }
                 Err(error) => return Err(error),
             }
+            self.free_slots.pop();
+            self.send_packet(packet);
         }
         Ok(true)
     }
 
-    fn send_packet(&mut self, packet: &[u8]) {
+    fn send_packet(&mut self, packet: Packet) {
         self.counters.offered += 1;
-        if packet.len() < PACKET_MIN || packet[VNET_HEADER_LEN] >> 4 != 4 {
+        let mut header = [0; PACKET_MIN];
+        self.user.region(self.slots).read(packet.offset() as usize, &mut header);
+        if (packet.length as usize) < PACKET_MIN || header[VNET_HEADER_LEN] >> 4 != 4 {
             self.counters.other_protocol += 1;
-            return;
+            return self.free(packet);
         }
-        let destination: [u8; 4] =
-            packet[DESTINATION..][..4].try_into().expect("there are four bytes");
+        let destination: [u8; 4] = header[DESTINATION..].try_into().expect("there are four bytes");
         let Some(node) = self.addresses.node(destination.into()) else {
             self.counters.no_node += 1;
-            return;
+            return self.free(packet);
         };
         let since = self.now();
         if self.put(node, packet, since) {
@@ -453,8 +452,9 @@ impl Tunnel {
         }
         if self.lanes[node.index()].is_stuck() {
             self.counters.full += 1;
+            self.free(packet);
         } else {
-            self.held = Some(Held { node, packet: packet.to_vec(), since });
+            self.held = Some(Held { node, packet, since });
         }
     }
 
@@ -462,7 +462,7 @@ impl Tunnel {
     fn release(&mut self) -> bool {
         let Some(held) = self.held.take() else { return true };
         let now = self.now();
-        if self.put(held.node, &held.packet, now) {
+        if self.put(held.node, held.packet, now) {
             return true;
         }
         if now.saturating_sub(held.since) < ROOM_NS {
@@ -471,28 +471,32 @@ impl Tunnel {
         }
         self.lanes[held.node.index()].set_stuck();
         self.counters.full += 1;
+        self.free(held.packet);
         true
     }
 
     /// Sends a packet to a node; gives whether it found room there.
-    fn put(&mut self, node: Node, packet: &[u8], now: u64) -> bool {
+    fn put(&mut self, node: Node, packet: Packet, now: u64) -> bool {
         let lane = &mut self.lanes[node.index()];
-        let Some((at, number)) = lane.place(packet.len(), now) else { return false };
-        let own = self.ring_bytes * u64::from(node.0) + at;
-        self.user.region(self.copies).write(own as usize, packet);
+        let Some((at, number)) = lane.place(packet.length as usize, now) else { return false };
         let there = RINGS_ADDRESS + self.ring_bytes * u64::from(self.place.node.0) + at;
-        let source = Local { region: self.copies, offset: own };
+        let source = Local { region: self.slots, offset: packet.offset() };
         let target = Remote { node, process: PROCESS, address: there };
-        match self.user.put(source, target, packet.len() as u32, number) {
+        match self.user.put(source, target, packet.length, number) {
             Ok(request) => {
-                let bytes = (packet.len() - VNET_HEADER_LEN) as u64;
-                self.posted.insert(request.0, Posted::Packet { node, number, bytes });
+                self.posted.insert(request.0, Posted::Packet { node, number, packet });
             }
             Err(_) => {
                 self.counters.failed += 1;
                 lane.failed(number);
+                self.free(packet);
             }
         }
         true
+    }
+
+    /// Gives the memory of a packet to another one.
+    fn free(&mut self, packet: Packet) {
+        self.free_slots.push(packet.slot);
     }
 }

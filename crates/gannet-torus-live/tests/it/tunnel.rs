@@ -1,7 +1,5 @@
 //! IP packets over the torus, between sockets that stand for network devices.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,30 +10,11 @@ use std::time::Duration;
 use gannet_lattice::Node;
 use gannet_memory::SharedRegion;
 use gannet_torus_live::addresses::Addresses;
-use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel, VNET_HEADER_LEN};
+use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel, VNET_HEADER_LEN};
 use gannet_torus_live::user::{Local, Outcome, Reach, Remote};
 
 use crate::host::{machine_with_users, stop};
 use crate::users::{outcome, user};
-
-/// The end of a device that the tunnel has.
-struct Socket(UnixDatagram);
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl Device for Socket {
-    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(packet)
-    }
-
-    fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.0.send(packet).map(drop)
-    }
-}
 
 /// A tunnel on a thread of its own, and the end of its device that programs have.
 struct Carried {
@@ -54,12 +33,12 @@ impl Carried {
         let (device, program) = UnixDatagram::pair().unwrap();
         device.set_nonblocking(true).unwrap();
         program.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        program.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let mut device = Socket(device);
             while !over.load(Ordering::Relaxed) {
-                tunnel.step(&mut device, Duration::from_millis(20)).unwrap();
+                tunnel.step(&device, Duration::from_millis(20)).unwrap();
             }
             tunnel.counters()
         });
@@ -125,6 +104,39 @@ fn packets_come_whole_and_in_order_and_the_rest_is_counted() {
     // Of the packets alone, without headers in front.
     assert_eq!((near.sent_bytes, far.delivered_bytes), (bytes + 50, bytes + 50));
     assert_eq!((far.sent_bytes, near.delivered_bytes), (16_000, 16_000));
+    stop(hosts);
+}
+
+#[test]
+fn memory_of_packets_that_are_dropped_is_used_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("3", directory.path());
+    let (near, far) = (Carried::at(directory.path(), 0), Carried::at(directory.path(), 2));
+    let third = (0..3).map(Node).find(|node| ![near.node, far.node].contains(node)).unwrap();
+    // More of each than may be under way: for nobody, for a node that refuses them, and for one that takes none.
+    for number in 0..400 {
+        near.program.send(&packet([10, 4, 1, 1], number, 100)).unwrap();
+        near.program.send(&[0x60; VNET_HEADER_LEN + 40]).unwrap();
+        near.send(third, number, 100);
+    }
+    let mut buffer = [0; 100];
+    let mut reach_far = |number| {
+        near.send(far.node, number, 50);
+        assert_eq!(far.program.recv(&mut buffer).unwrap(), VNET_HEADER_LEN + 50);
+    };
+    reach_far(0);
+    let mut idle = user(directory.path(), 1, PROCESS);
+    idle.register(SharedRegion::new(3 << 20).unwrap(), 4 << 40, Reach::Write).unwrap();
+    for number in 0..400 {
+        near.send(third, number, 60_000);
+    }
+    reach_far(1);
+    thread::sleep(Duration::from_millis(300));
+    let counters = near.end();
+    assert_eq!((counters.no_node, counters.other_protocol), (400, 400));
+    assert!(counters.failed > 200 && counters.full > 200, "{counters}");
+    assert_eq!(counters.offered, counters.sent + counters.dropped());
+    far.end();
     stop(hosts);
 }
 

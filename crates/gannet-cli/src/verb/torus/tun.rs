@@ -1,7 +1,5 @@
 //! `gannet torus tun`: IP over the torus, for programs that know nothing of it.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +8,7 @@ use anyhow::Context as _;
 use gannet_fabric::JoinError;
 use gannet_torus_live::addresses::Addresses;
 use gannet_torus_live::kernel;
-use gannet_torus_live::tunnel::{Counters, Device, PROCESS, Tunnel};
+use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel};
 use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -62,25 +60,6 @@ pub struct Arguments {
     /// Print what was carried as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// A network device of the system, with virtio-net headers.
-struct Tun(SyncDevice);
-
-impl AsFd for Tun {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl Device for Tun {
-    fn read(&mut self, packet: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(packet)
-    }
-
-    fn write(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.0.send(packet).map(drop)
-    }
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -185,18 +164,19 @@ fn carry(
     arguments: &Arguments,
     signals: &Signals,
 ) -> anyhow::Result<Option<i32>> {
-    let mut device = make(place, arguments)?;
+    let device = make(place, arguments)?;
     while !tunnel.is_over() {
         if let Some(signal) = signals.received() {
             return Ok(Some(signal));
         }
-        let carried = tunnel.step(&mut device, LOOK);
+        let carried = tunnel.step(&device, LOOK);
         carried.with_context(|| format!("the network device {} is gone", arguments.device))?;
     }
     Ok(None)
 }
 
-fn make(place: Place, arguments: &Arguments) -> anyhow::Result<Tun> {
+/// Makes the device, with virtio-net headers.
+fn make(place: Place, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
     let Arguments { device: name, mtu, network, .. } = arguments;
     let addresses = Addresses { first: *network, lattice: place.lattice };
     let Some(address) = addresses.of(place.node) else {
@@ -220,5 +200,5 @@ fn make(place: Place, arguments: &Arguments) -> anyhow::Result<Tun> {
         "{name} has the address {address}; the one at x,y,z of {} has {network}.(x+1).(y+1).(z+1)",
         place.lattice
     ));
-    Ok(Tun(device))
+    Ok(device)
 }
