@@ -291,12 +291,36 @@ impl Tunnel {
             PollFd::from_borrowed_fd(line, PollFlags::IN),
             PollFd::new(device, wanted),
         ];
-        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        match poll(&mut descriptors, Some(&most)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait(&mut descriptors, most)?;
         self.user.woken();
+        Ok(())
+    }
+
+    /// Takes what has arrived and what is done of what was posted, for which it waits for at most `most`. What is under way
+    /// even then counts as perhaps not arrived, so that each packet that was offered is accounted for.
+    ///
+    /// # Errors
+    /// When the system cannot wait.
+    pub fn finish(&mut self, device: &impl AsFd, most: Duration) -> io::Result<()> {
+        let begin = Instant::now();
+        loop {
+            self.take(device);
+            let left = most.saturating_sub(begin.elapsed());
+            if self.posted.is_empty() || left.is_zero() || self.user.has_ended() {
+                break;
+            }
+            if self.user.may_sleep() {
+                let [woken, line] = self.user.descriptors();
+                wait(
+                    &mut [woken, line].map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN)),
+                    left,
+                )?;
+                self.user.woken();
+            }
+        }
+        let is_packet = |posted: &Posted| matches!(posted, Posted::Packet { .. });
+        self.counters.failed += self.posted.drain().filter(|(_, it)| is_packet(it)).count() as u64;
+        self.counters.full += u64::from(self.held.take().is_some());
         Ok(())
     }
 
@@ -498,5 +522,14 @@ impl Tunnel {
     /// Gives the memory of a packet to another one.
     fn free(&mut self, packet: Packet) {
         self.free_slots.push(packet.slot);
+    }
+}
+
+/// Sleeps until one of these is ready, for at most `most`.
+fn wait(descriptors: &mut [PollFd<'_>], most: Duration) -> io::Result<()> {
+    let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+    match poll(descriptors, Some(&most)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

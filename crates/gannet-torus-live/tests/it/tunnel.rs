@@ -40,7 +40,10 @@ impl Carried {
             while !over.load(Ordering::Relaxed) {
                 tunnel.step(&device, Duration::from_millis(20)).unwrap();
             }
-            tunnel.counters()
+            tunnel.finish(&device, Duration::from_secs(5)).unwrap();
+            let counters = tunnel.counters();
+            assert_eq!(counters.offered, counters.sent + counters.dropped(), "{counters:?}");
+            counters
         });
         let addresses = Addresses { first: 10, lattice: place.lattice };
         Self { addresses, node: place.node, program, stop, thread }

@@ -165,14 +165,12 @@ fn carry(
     signals: &Signals,
 ) -> anyhow::Result<Option<i32>> {
     let device = make(place, arguments)?;
-    while !tunnel.is_over() {
-        if let Some(signal) = signals.received() {
-            return Ok(Some(signal));
-        }
+    while !tunnel.is_over() && signals.received().is_none() {
         let carried = tunnel.step(&device, LOOK);
         carried.with_context(|| format!("the network device {} is gone", arguments.device))?;
     }
-    Ok(None)
+    tunnel.finish(&device, LOOK)?;
+    Ok(signals.received())
 }
 
 /// Makes the device, with virtio-net headers.
