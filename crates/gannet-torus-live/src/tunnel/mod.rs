@@ -37,10 +37,10 @@ pub const PACKET_MAX: usize = VNET_HEADER_LEN + 65_535;
 /// Bytes of all rings for other nodes together, and of the shortest and longest of them.
 const RINGS_BYTES: u64 = 16 << 20;
 const RING_BYTES_MIN: u64 = 256 << 10;
-const RING_BYTES_MAX: u64 = 1 << 20;
+const RING_BYTES_MAX: u64 = 2 << 20;
 /// Virtual address of the rings, in order of the nodes. It stands for what lies in them: at 2 TiB are those of versions whose
 /// packets have no header in front, which this one neither reaches nor is reached by.
-const RINGS_ADDRESS: u64 = 4 << 40;
+pub const RINGS_ADDRESS: u64 = 4 << 40;
 /// Virtual address to which nodes tell what they have taken.
 const TAKEN_ADDRESS: u64 = 3 << 40;
 /// Packets that are taken from the device before what has arrived has its turn.
@@ -147,6 +147,11 @@ impl fmt::Display for Counters {
     }
 }
 
+/// Bytes of the ring for each node of a machine of so many, the same at all of them.
+pub fn ring_bytes(nodes: u64) -> u64 {
+    1 << (RINGS_BYTES / nodes.max(1)).clamp(RING_BYTES_MIN, RING_BYTES_MAX).ilog2()
+}
+
 /// A packet of the device, in memory that the node of this host reads.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -218,8 +223,7 @@ impl Tunnel {
     /// When memory for the rings cannot be had or registered.
     pub fn new(mut user: User, place: Place, first: u8) -> Result<Self, UserError> {
         let nodes = place.lattice.nodes() as u64;
-        let ring_bytes = (RINGS_BYTES / nodes).clamp(RING_BYTES_MIN, RING_BYTES_MAX);
-        let ring_bytes = 1 << ring_bytes.ilog2();
+        let ring_bytes = ring_bytes(nodes);
         let memory = |bytes: u64| {
             SharedRegion::new(bytes as usize)
                 .map_err(|error| UserError::System(io::Error::other(error)))

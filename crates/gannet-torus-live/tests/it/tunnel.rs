@@ -10,7 +10,7 @@ use std::time::Duration;
 use gannet_lattice::Node;
 use gannet_memory::SharedRegion;
 use gannet_torus_live::addresses::Addresses;
-use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel, VNET_HEADER_LEN};
+use gannet_torus_live::tunnel::{self, Counters, PROCESS, RINGS_ADDRESS, Tunnel, VNET_HEADER_LEN};
 use gannet_torus_live::user::{Local, Outcome, Reach, Remote};
 
 use crate::host::{machine_with_users, stop};
@@ -129,7 +129,8 @@ fn memory_of_packets_that_are_dropped_is_used_again() {
     };
     reach_far(0);
     let mut idle = user(directory.path(), 1, PROCESS);
-    idle.register(SharedRegion::new(3 << 20).unwrap(), 4 << 40, Reach::Write).unwrap();
+    let rings = SharedRegion::new(3 * tunnel::ring_bytes(3) as usize).unwrap();
+    idle.register(rings, RINGS_ADDRESS, Reach::Write).unwrap();
     for number in 0..400 {
         near.send(third, number, 60_000);
     }
@@ -157,7 +158,7 @@ fn what_is_no_packet_is_counted_and_packets_without_headers_are_refused() {
         let request = forger.put(source, target, length, 0).unwrap();
         outcome(&mut forger, request)
     };
-    let (rings, ring_bytes) = (4u64 << 40, 1 << 20);
+    let (rings, ring_bytes) = (RINGS_ADDRESS, tunnel::ring_bytes(2));
     let own = rings + here * ring_bytes;
     for length in [0, VNET_HEADER_LEN + 19, VNET_HEADER_LEN + 65_536] {
         assert_eq!(put(own, length as u32), Outcome::Done);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gannet_measure::testing::skipped;
 use gannet_memory::SharedRegion;
 use gannet_torus_live::addresses::Addresses;
-use gannet_torus_live::tunnel::PROCESS;
+use gannet_torus_live::tunnel::{self, PROCESS};
 use gannet_torus_live::user::{Local, Reach, Remote, User};
 use gannet_wire::ipv4;
 use serde_json::Value;
@@ -38,7 +38,8 @@ impl Ring {
         let memory = user.register(SharedRegion::new(4096).unwrap(), 0, Reach::Own).unwrap();
         let place = user.place().unwrap();
         let node = Addresses { first: 10, lattice: place.lattice }.node(to).unwrap();
-        let address = (4 << 40) + (u64::from(place.node.0) << 20);
+        let ring_bytes = tunnel::ring_bytes(place.lattice.nodes() as u64);
+        let address = tunnel::RINGS_ADDRESS + u64::from(place.node.0) * ring_bytes;
         for packet in packets {
             user.region(memory).write(0, packet);
             let target = Remote { node, process: PROCESS, address };
