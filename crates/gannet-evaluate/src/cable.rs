@@ -2,9 +2,9 @@
 //! loopback or between network namespaces, directly or by way of others.
 //!
 //! Beside each figure stands plain UDP over the same path, whose threads wait in the same way, with datagrams as long as the frames of the
-//! cable, or as the message if that is shorter: 32 of them under way, sent back, nothing mended; by way of a plain relay
-//! for each node between. Its rate is measured with a datagram for each call of the kernel, as most programs have it, and with as many as
-//! one call takes, as cables of the torus do.
+//! cable, or as the message if that is shorter: one sent back, or 32 of them under way that are counted, nothing mended; by way of a plain relay
+//! for each node between. Its rate is measured with a datagram for each call of the kernel and a count sent back for each, as most programs have it, and with
+//! up to 16 of them for a call and a count, as cables of the torus do.
 
 use std::io;
 use std::sync::Arc;
@@ -70,11 +70,11 @@ pub struct CableRow {
     pub frame_bytes: usize,
     /// Bytes written and acknowledged, in Gbit/s: the median.
     pub gbit_per_s: f64,
-    /// The same of plain datagrams, one for each call of the kernel.
+    /// The same of plain datagrams, one for each call of the kernel, each counted by the other end.
     pub plain_gbit_per_s: f64,
     /// The first by the second.
     pub plain_ratio: f64,
-    /// Plain datagrams, as many for each call as the kernel takes.
+    /// Plain datagrams, up to 16 for each call of the kernel, counted together.
     pub limit_gbit_per_s: f64,
     /// The first by them.
     pub limit_ratio: f64,
@@ -126,6 +126,9 @@ pub enum Error {
 pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
     assert!((1..=HOPS_MAX).contains(&plan.hops), "{} hops", plan.hops);
     let cores = Cores::usable();
+    if plan.hops == 1 {
+        cores.pin(0);
+    }
     let path = Path::lay(plan.medium, plan.hops, plan.frame_bytes).map_err(Error::Path)?;
     let bytes_max = plan.bytes.iter().copied().max().expect("a size");
     let datagrams: Vec<u64> =
@@ -137,7 +140,7 @@ pub fn measure(plan: &CablePlan) -> Result<Vec<CableRow>, Error> {
         for ((row, &bytes), &datagram) in rows.iter_mut().zip(&plan.bytes).zip(&datagrams) {
             row.plain_trips.push(plain.half_trip_ns(datagram));
             let gbit_per_s = |per_s: f64| 8.0 * per_s * datagram as f64 / 1e9;
-            row.plain_rates.push(gbit_per_s(plain.alone_per_s(datagram)));
+            row.plain_rates.push(gbit_per_s(plain.one_by_one_per_s(datagram)));
             row.limit_rates.push(gbit_per_s(plain.per_s(datagram)));
             row.trips.push(line.half_trip_ns(bytes, plan.time)?);
             row.rates.push(8.0 * line.bytes_per_s(bytes, plan.time)? / 1e9);
@@ -229,9 +232,6 @@ impl Line {
         let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?.into_iter();
         let near = drivers.next().expect("a ring has nodes");
         let stop = Arc::new(AtomicBool::new(false));
-        if is_direct {
-            cores.pin(0);
-        }
         let others = drivers.map(|driver| {
             let (stopped, cores) = (Arc::clone(&stop), cores.clone());
             thread::spawn(move || {

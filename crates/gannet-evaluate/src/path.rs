@@ -57,14 +57,20 @@ impl Path {
     }
 
     fn namespaces(cables: usize, mtu: usize) -> io::Result<Self> {
-        let hosts = (0..=cables).map(|_| Host::namespace()).collect::<io::Result<_>>()?;
+        let namespaces = (0..=cables).map(|_| namespace()).collect::<io::Result<Vec<_>>>()?;
+        // What `ip` knows them by.
+        let name = |it: &File| format!("/proc/{}/fd/{}", process::id(), it.as_raw_fd());
+        let names = namespaces.iter().map(name).collect::<Vec<_>>();
+        let hosts = namespaces.into_iter().map(Host::Namespace).collect();
         // Addresses for measurements, RFC 2544.
         let ends = |cable| [1, 2].map(|end| Ipv4Addr::new(198, 18, cable, end).into());
         let path = Self { hosts, cables: (0..cables as u8).map(ends).collect() };
         for cable in 0..cables {
             let [near, far] = path.ends(cable);
-            let there = path.hosts[far.host].name();
-            path.at(near.host, || ip(&format!("link add far type veth peer near netns {there}")))?;
+            let there = &names[far.host];
+            path.at(near.host, || {
+                ip(&format!("link add far type veth peer name near netns {there}"))
+            })?;
             for (end, device) in [(near, "far"), (far, "near")] {
                 path.at(end.host, || {
                     ip(&format!("address add {}/30 dev {device}", end.address))?;
@@ -117,16 +123,13 @@ impl Path {
     /// The two ends of a cable of the torus, with frames of at most `frame_bytes`.
     pub fn ports(&self, cable: usize, frame_bytes: usize) -> io::Result<[UdpPort; 2]> {
         let mut opened = self.open_ports(cable);
-        // Others may take an address before it is opened.
         for _ in 0..10 {
-            match opened {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    opened = self.open_ports(cable);
-                }
-                opened => return Ok(opened?.map(|port| port.with_frames_of(frame_bytes))),
+            // Others may take an address before it is opened.
+            if opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+                opened = self.open_ports(cable);
             }
         }
-        opened
+        Ok(opened?.map(|port| port.with_frames_of(frame_bytes)))
     }
 
     fn open_ports(&self, cable: usize) -> io::Result<[UdpPort; 2]> {
@@ -149,28 +152,17 @@ struct End {
     address: IpAddr,
 }
 
-impl Host {
-    fn namespace() -> io::Result<Self> {
-        let make = || {
-            leave_network()?;
-            File::open("/proc/thread-self/ns/net")
-        };
-        in_thread(make).map(Self::Namespace).map_err(|error| {
-            let what =
-                format!("no network namespace can be made: {error}: this takes the rights of root");
-            io::Error::new(error.kind(), what)
-        })
-    }
-
-    /// What `ip` knows it by.
-    fn name(&self) -> String {
-        match self {
-            Self::Here => process::id().to_string(),
-            Self::Namespace(namespace) => {
-                format!("/proc/{}/fd/{}", process::id(), namespace.as_raw_fd())
-            }
-        }
-    }
+/// A network namespace of its own for a host, with nothing in it.
+fn namespace() -> io::Result<File> {
+    let make = || {
+        leave_network()?;
+        File::open("/proc/thread-self/ns/net")
+    };
+    in_thread(make).map_err(|error| {
+        let what =
+            format!("no network namespace can be made, which takes the rights of root: {error}");
+        io::Error::new(error.kind(), what)
+    })
 }
 
 /// What `work` gives on a thread that ends with it.

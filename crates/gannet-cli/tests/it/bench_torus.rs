@@ -65,7 +65,7 @@ fn cables_between_namespaces_have_the_same_rows() {
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(5), "{error}");
-        assert!(error.contains("rights of root") || error.contains("`ip"), "{error}");
+        assert!(error.contains("rights of root") || error.contains("`ip` of iproute2"), "{error}");
         return skipped("PUTs between namespaces", &error);
     }
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();

@@ -33,10 +33,11 @@ struct Figures {
     bytes: u64,
     /// Half a round trip, ns: of which half take less.
     half_trip_ns: f64,
-    /// Datagrams a second, [`WINDOW`] of them under way, where the kernel takes and gives as many at once as it can.
+    /// Datagrams a second, [`WINDOW`] of them under way, where the kernel takes up to half of them at once; those that come together are
+    /// answered together.
     per_s: f64,
-    /// The same where it takes them one by one.
-    alone_per_s: f64,
+    /// The same where it takes them one by one, so that each is answered.
+    one_by_one_per_s: f64,
 }
 
 /// Figures for datagrams as long as the operations that are measured.
@@ -87,6 +88,8 @@ impl Datagrams {
             });
             let others = others.collect::<Vec<_>>();
             let mut asking = Asking { side: here, to: after(0) };
+            let mut sizes = sizes.to_vec();
+            sizes.dedup();
             let figures = sizes.iter().map(|&bytes| asking.figures(bytes, time));
             let figures = figures.collect::<io::Result<Vec<_>>>();
             stop.store(true, Ordering::Relaxed);
@@ -108,8 +111,8 @@ impl Datagrams {
     }
 
     /// The same where the kernel takes them one by one.
-    pub fn alone_per_s(&self, bytes: u64) -> f64 {
-        self.of(bytes).map_or(f64::NAN, |figures| figures.alone_per_s)
+    pub fn one_by_one_per_s(&self, bytes: u64) -> f64 {
+        self.of(bytes).map_or(f64::NAN, |figures| figures.one_by_one_per_s)
     }
 
     fn of(&self, bytes: u64) -> Option<&Figures> {
@@ -230,8 +233,8 @@ impl Asking {
         let fit = CoalescedSocket::BYTES_MAX / datagram.len();
         let together = fit.min(self.side.socket.datagrams_max()).clamp(1, WINDOW as usize / 2);
         let per_s = self.stream(datagram.len(), together, time)?;
-        let alone_per_s = self.stream(datagram.len(), 1, time)?;
-        Ok(Figures { bytes, half_trip_ns, per_s, alone_per_s })
+        let one_by_one_per_s = self.stream(datagram.len(), 1, time)?;
+        Ok(Figures { bytes, half_trip_ns, per_s, one_by_one_per_s })
     }
 
     /// Drops what is still on its way from what was measured before: it would be taken for an answer.

@@ -266,7 +266,7 @@ impl SharedRegion {
     pub fn read_from(&self, offset: usize, len: usize, source: impl AsFd) -> io::Result<usize> {
         self.begin_to_write();
         let to = self.mapping.address(offset, len).as_ptr();
-        // SAFETY: the `len` bytes are mapped for writing as long as `self` lives, and no slice of a shared mapping is ever made.
+        // SAFETY: the `len` bytes are mapped for writing as long as `self` lives, and none of them is ever lent out but as an atomic word, which others write at any time.
         let count = unsafe { libc::read(source.as_fd().as_raw_fd(), to.cast(), len) };
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }

@@ -300,12 +300,12 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Takes what has arrived and what is done of what was posted, for which it waits for at most `most`. What is under way
-    /// even then counts as perhaps not arrived, so that each packet that was offered is accounted for.
+    /// Ends it: takes what has arrived and what is done of what was posted, for which it waits for at most `most`; gives what has become of
+    /// packets. What is under way even then counts as perhaps not arrived, so that each packet that was offered is accounted for.
     ///
     /// # Errors
     /// When the system cannot wait.
-    pub fn finish(&mut self, device: &impl AsFd, most: Duration) -> io::Result<()> {
+    pub fn finish(mut self, device: &impl AsFd, most: Duration) -> io::Result<Counters> {
         let begin = Instant::now();
         loop {
             self.take(device);
@@ -324,8 +324,8 @@ impl Tunnel {
         }
         let is_packet = |posted: &Posted| matches!(posted, Posted::Packet { .. });
         self.counters.failed += self.posted.drain().filter(|(_, it)| is_packet(it)).count() as u64;
-        self.counters.full += u64::from(self.held.take().is_some());
-        Ok(())
+        self.counters.full += u64::from(self.held.is_some());
+        Ok(self.counters)
     }
 
     /// Frees from time to time what other nodes do not speak of any more, and tells them what was taken, however little.

@@ -40,8 +40,7 @@ impl Carried {
             while !over.load(Ordering::Relaxed) {
                 tunnel.step(&device, Duration::from_millis(20)).unwrap();
             }
-            tunnel.finish(&device, Duration::from_secs(5)).unwrap();
-            let counters = tunnel.counters();
+            let counters = tunnel.finish(&device, Duration::from_secs(5)).unwrap();
             assert_eq!(counters.offered, counters.sent + counters.dropped(), "{counters:?}");
             counters
         });

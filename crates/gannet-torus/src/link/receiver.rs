@@ -49,8 +49,9 @@ pub(super) struct LinkReceiver {
     left: usize,
     /// The sum of those that have come.
     sum: Crc32c,
-    /// Sequence number of the next packet, and of the one behind that under way.
+    /// Sequence number of the next packet.
     expected: u32,
+    /// What that becomes when the packet under way is accepted.
     next: u32,
     resend: bool,
     /// Both ends number packets alike.

@@ -28,7 +28,8 @@
 //! A packet is taken out of a receive FIFO only when the link it goes to takes it, or the engine
 //! does. Otherwise it stays, the FIFO fills, and credits hold back the node before. Inputs that want
 //! one output have it in turn, packet by packet, or by equal shares ([`router`](crate::router)), and an
-//! engine is one input among them.
+//! engine is one input among them. A packet of a frame that need not wait, since none of its channel does
+//! and nobody else wants to go by the same port, goes on from the frame.
 //!
 //! # No deadlock
 //!

@@ -270,7 +270,12 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let Some(mut port) = self.ports[at].take() else { return Ok(()) };
         // A credit first, and a bit for each channel that has a packet.
         let (mut credit, mut arrived) = (None, 0u8);
-        let take = |arrival: &Arrival, payload: &[u8]| self.pass_on(at, arrival, payload, now);
+        // Those behind one that has to wait might take the room that it waits for.
+        let mut passes = true;
+        let take = |arrival: &Arrival, payload: &[u8]| {
+            passes = passes && self.pass_on(at, arrival, payload, now);
+            passes
+        };
         let accepted = port.accept(frame, now, take, |event| match event {
             link::Event::Packet(vc) => arrived |= 1 << vc,
             event => credit = Some(event),

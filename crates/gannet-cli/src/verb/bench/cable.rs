@@ -18,7 +18,7 @@ const SIZES: [u64; 4] = [8, 4096, 1 << 16, 1 << 20];
 ///
 /// Beside each figure stands plain UDP: datagrams as long as a frame of the cable, or as the
 /// PUT if that is shorter, 32 of them under way, nothing mended, passed on by a plain relay for each node between. `plain` gives the kernel
-/// one datagram with each call, `limit` as many as it takes, as cables do. Over one hop nodes
+/// one datagram with each call, of which the other end counts each; `limit` up to 16, as cables do, which are counted together. Over one hop nodes
 /// and plain UDP look for datagrams without pause, on the same two processors; over more, all threads sleep while none come, and the system chooses their
 /// processors.
 /// `rate` is of bytes that are acknowledged, `half trip` from a PUT to the completion of the answer to it, halved. Medians of

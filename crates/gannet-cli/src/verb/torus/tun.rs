@@ -79,15 +79,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             continue;
         };
-        let mut tunnel = match Tunnel::new(own, place, arguments.network) {
+        let tunnel = match Tunnel::new(own, place, arguments.network) {
             Ok(tunnel) => tunnel,
             Err(UserError::Ended) => continue,
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
-        let ended = carry(&mut tunnel, place, arguments, &signals);
-        sum += tunnel.counters();
-        if let Some(signal) = ended? {
-            break Some(signal);
+        sum += carry(tunnel, place, arguments, &signals)?;
+        if signals.received().is_some() {
+            break signals.received();
         }
     };
     if arguments.json {
@@ -157,20 +156,19 @@ fn placed(mut user: User, signals: &Signals) -> anyhow::Result<Option<(User, Pla
     }
 }
 
-/// Carries packets of a device until a signal comes, or the host has no longer this place.
+/// Carries packets of a device until a signal comes, or the host has no longer this place; gives what has become of them.
 fn carry(
-    tunnel: &mut Tunnel,
+    mut tunnel: Tunnel,
     place: Place,
     arguments: &Arguments,
     signals: &Signals,
-) -> anyhow::Result<Option<i32>> {
+) -> anyhow::Result<Counters> {
     let device = make(place, arguments)?;
     while !tunnel.is_over() && signals.received().is_none() {
         let carried = tunnel.step(&device, LOOK);
         carried.with_context(|| format!("the network device {} is gone", arguments.device))?;
     }
-    tunnel.finish(&device, LOOK)?;
-    Ok(signals.received())
+    Ok(tunnel.finish(&device, LOOK)?)
 }
 
 /// Makes the device, with virtio-net headers.
@@ -192,7 +190,9 @@ fn make(place: Place, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
     let device = device::make(builder, name)?;
     // Packets of UDP that are still to be cut, which `tun-rs` lets through, too, are taken by kernels since Linux 6.2 only.
     sys::leave_to_reader(&device).map_err(|error| {
-        Lacking(format!("cannot leave check sums to the other end of {name}: {error}"))
+        Lacking(format!(
+            "the kernel does not leave check sums of packets of {name} to other hosts: {error}"
+        ))
     })?;
     log::say(format_args!(
         "{name} has the address {address}; the one at x,y,z of {} has {network}.(x+1).(y+1).(z+1)",
