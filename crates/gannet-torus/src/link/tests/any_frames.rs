@@ -2,6 +2,7 @@
 
 use gannet_wire::apelink::frame::Head;
 use gannet_wire::apelink::{Footer, packet};
+use gannet_wire::crc32c::Crc32c;
 use gannet_wire::record::Record;
 use proptest::prelude::*;
 
@@ -103,6 +104,25 @@ fn an_end_that_does_not_fit_is_refused_in_words() {
     let mut words = Link::new(Config::default()).unwrap();
     assert_eq!(words.accept(&[], 0, |_| ()), Err(FrameError::Words));
     assert_eq!(words.emit(&mut [0; 100], 0), 0);
+}
+
+#[test]
+fn padding_that_is_not_zero_goes_no_further() {
+    let mut pair = Pair::new(Config { form: FRAMES, ..Config::default() }, 10, Noise::default(), 0);
+    pair.bring_up();
+    let (header, payload) = (Header { size: 17, ..Header::default() }, [7; 32]);
+    let (word, sum) = (header.to_word(), Crc32c::of(&payload));
+    let footer = Footer::default().sealed(word, sum).to_word();
+    let head = Head { session: 11, echo: 12, packets: 1, ..head_of_pair() };
+    let mut frame = vec![0; Head::LEN];
+    head.emit(&mut frame);
+    frame.extend(word.to_le_bytes().into_iter().chain(payload).chain(footer.to_le_bytes()));
+    let mut events = Vec::new();
+    pair.ends[1].accept(&frame, pair.now, |event| events.push(event)).unwrap();
+    assert_eq!(events, [Event::Credit, Event::Packet(0)]);
+    assert_eq!(pair.ends[1].payload(0), [7; 17]);
+    let arrival = pair.ends[1].front(0).unwrap();
+    assert_eq!(arrival.sum, Crc32c::of_padded(&[7; 17]), "the next link pads with zeros");
 }
 
 #[test]
