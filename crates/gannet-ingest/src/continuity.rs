@@ -440,12 +440,15 @@ impl Continuity {
         }
     }
 
-    /// Judges a frame that is not the one that was to come.
+    /// Judges a frame that is not the one that was to come. One ahead may be nearer to where the stream was
+    /// before than to where it is, but for one within the window.
     #[cold]
     fn unexpected(&mut self, timestamp: u64, sequence: u32, told: u32) -> Judgement {
+        let window = self.line.window.frames().min(self.gap_steps_max);
         let near = self
-            .near(timestamp, sequence, self.gap_steps_max)
-            .or_else(|| self.at_home(timestamp, told));
+            .near(timestamp, sequence, window)
+            .or_else(|| self.at_home(timestamp, told))
+            .or_else(|| self.near(timestamp, sequence, self.gap_steps_max));
         match near {
             Some(frame) => Judgement { kept: None, frame },
             None => self.suspicious(timestamp, sequence, told),

@@ -159,3 +159,24 @@ proptest! {
         }
     }
 }
+
+/// Strangers that lead a stream back, and then to where its next frame is a gap that one frame may leave.
+#[test]
+fn the_way_home_is_the_shorter_one() {
+    let stream = Stream::Fixed;
+    let mut checker = Continuity::new(&stream.rhythm(), WINDOW, 0);
+    let mut verdict = |index| {
+        let (timestamp, sequence) = stream.frame(index, 0);
+        checker.frame(timestamp, sequence, 0).frame
+    };
+    for index in 10_000..=10_500 {
+        verdict(index);
+    }
+    for index in [4_546, 4_547, 9_287, 698_880] {
+        verdict(index);
+    }
+    assert_eq!(verdict(10_503), Verdict::Restart { ticks: (10_503 - 9_287) * 2048 });
+    assert_eq!(verdict(10_504), Verdict::InOrder);
+    let counts = checker.counts();
+    assert_eq!((counts.missing, counts.unsure), (0, 2));
+}
