@@ -78,18 +78,20 @@ pub trait Speaker {
     fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64>;
 
     /// What becomes readable when there is something to do for another reason.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [None, None]
     }
 
-    /// Whether there is nothing to do before a frame comes or the [`descriptor`](Self::descriptor) becomes readable, which it does
+    /// Whether there is nothing to do before a frame comes or one of the [`descriptors`](Self::descriptors) becomes readable, which they do
     /// only after this was called.
     fn may_sleep(&mut self) -> bool {
         true
     }
 
-    /// Takes note that the descriptor is readable.
-    fn woken(&mut self) {}
+    /// Takes note which of the descriptors are readable.
+    fn woken(&mut self, which: [bool; 2]) {
+        let _ = which;
+    }
 }
 
 /// Its ports are its links, by the numbers of their directions.
@@ -120,12 +122,21 @@ pub struct Driver<S> {
     spin_ns: u64,
     /// When the last frame came.
     busy_at: u64,
+    /// When it last let others run before it sleeps.
+    yielded_at: u64,
 }
 
 impl<S: Speaker> Driver<S> {
     /// A driver of `node`, which has no cables yet and spins for `spin_ns` after the last frame before it sleeps.
     pub fn new(node: S, spin_ns: u64) -> Self {
-        Self { node, ports: Vec::new(), clock: SystemClock::start(), spin_ns, busy_at: 0 }
+        Self {
+            node,
+            ports: Vec::new(),
+            clock: SystemClock::start(),
+            spin_ns,
+            busy_at: 0,
+            yielded_at: 0,
+        }
     }
 
     /// Plugs the end of a cable into the port of this number, in the place of any other.
@@ -214,7 +225,7 @@ impl<S: Speaker> Driver<S> {
     }
 
     /// Sleeps until a frame comes or the node has something to do, at most for `most`; not at all within the time to
-    /// spin after the last frame.
+    /// spin after the last frame, and not before others that can run had their turn.
     ///
     /// # Errors
     /// When the system cannot wait for the ports.
@@ -227,6 +238,12 @@ impl<S: Speaker> Driver<S> {
         if !self.node.may_sleep() {
             return Ok(());
         }
+        // Who waits for this processor may have what comes next, and who does not sleep need not be woken.
+        if self.yielded_at < self.busy_at {
+            self.yielded_at = now;
+            std::thread::yield_now();
+            return Ok(());
+        }
         let most_ns = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         let takes = |number: usize| {
             let plugged = self.ports.get(number).and_then(Option::as_ref);
@@ -236,15 +253,16 @@ impl<S: Speaker> Driver<S> {
         let blocked = self.ports.iter().flatten().filter(|plugged| plugged.is_blocked);
         let blocked = blocked.map(|plugged| plugged.port.asked_again_after().as_nanos() as u64);
         let wait_ns = blocked.fold(most_ns.min(deadline), u64::min);
-        let own = self.node.descriptor();
+        let own = self.node.descriptors();
+        let are_own = own.map(|it| it.is_some());
         let ports = self.ports.iter().flatten().map(|plugged| plugged.port.descriptor());
-        let mut all = own.into_iter().chain(ports);
+        let mut all = own.iter().flatten().copied().chain(ports);
         let count = all.clone().count();
         let Some(first) = all.clone().next() else {
             std::thread::sleep(Duration::from_nanos(wait_ns));
             return Ok(());
         };
-        let mut descriptors: [PollFd<'_>; PORTS_MAX + 1] = std::array::from_fn(|_| {
+        let mut descriptors: [PollFd<'_>; PORTS_MAX + 2] = std::array::from_fn(|_| {
             PollFd::from_borrowed_fd(all.next().unwrap_or(first), PollFlags::IN)
         });
         let wait = Timespec {
@@ -256,14 +274,14 @@ impl<S: Speaker> Driver<S> {
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let came = descriptors.map(|descriptor| !descriptor.revents().is_empty());
-        let (of_node, of_ports) = came.split_at(usize::from(own.is_some()));
+        let mut came = descriptors.map(|descriptor| !descriptor.revents().is_empty()).into_iter();
+        let woken = are_own.map(|is_there| is_there && came.next() == Some(true));
         let now = self.clock.now_ns();
-        for (plugged, came) in self.ports.iter_mut().flatten().zip(of_ports) {
-            plugged.looked_at = if *came { 0 } else { now };
+        for (plugged, came) in self.ports.iter_mut().flatten().zip(came) {
+            plugged.looked_at = if came { 0 } else { now };
         }
-        if of_node == [true] {
-            self.node.woken();
+        if woken != [false; 2] {
+            self.node.woken(woken);
         }
         Ok(())
     }

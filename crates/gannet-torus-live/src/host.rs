@@ -17,7 +17,7 @@ use gannet_wire::torus_user::Place;
 use crate::drill::Traffic;
 use crate::driver::Speaker;
 use crate::member::{Member, Notice};
-use crate::patience::Patience;
+use crate::patience::{Patience, burst_bytes};
 use crate::users::memory::{NodeMemory, PAGE};
 use crate::users::{Seat, Users};
 
@@ -312,7 +312,7 @@ impl Host {
                 traffic.take(&completion, node.engine().memory());
             }
             let own = match &mut self.users {
-                Some(users) => users.take(completion),
+                Some(users) => users.take(completion, node.engine().memory()),
                 None => Some(completion),
             };
             if let Some(Completion::TxDone { request, outcome, .. }) = own
@@ -419,9 +419,12 @@ impl Speaker for Host {
         }
         if let Some(users) = &mut self.users {
             let order = self.member.order().zip(self.shape);
-            users.tell_place(
-                order.map(|(order, Shape { node, .. })| Place { node: node.0, sizes: order.sizes }),
-            );
+            let place = order.map(|(order, Shape { node, frame_bytes, .. })| Place {
+                node: node.0,
+                sizes: order.sizes,
+                burst_bytes: burst_bytes(frame_bytes) as u32,
+            });
+            users.tell_place(place, now);
             users.serve(seat(&mut self.node, &mut self.memory), now);
         }
     }
@@ -440,17 +443,22 @@ impl Speaker for Host {
             .min()
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.users.as_ref().map(Users::descriptor)
+    fn descriptors(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        let users = self.users.as_ref();
+        [users.map(Users::descriptor), users.and_then(Users::device)]
     }
 
     fn may_sleep(&mut self) -> bool {
         self.users.as_mut().is_none_or(Users::may_sleep)
     }
 
-    fn woken(&mut self) {
-        if let Some(users) = &mut self.users {
+    fn woken(&mut self, [by_process, by_device]: [bool; 2]) {
+        let Some(users) = &mut self.users else { return };
+        if by_process {
             users.woken();
+        }
+        if by_device {
+            users.woken_by_device();
         }
     }
 }

@@ -114,9 +114,18 @@ impl Patience {
 
 /// Packets of the engine that a driver takes at once: those that fill two messages of the kernel.
 fn piece_packets(frame_bytes: usize) -> usize {
+    (2 * message_packets(frame_bytes)).clamp(1, PIECE_PACKETS_MAX)
+}
+
+/// Longest PUT whose packets fill one message of the kernel, bytes, where frames have `frame_bytes`.
+pub(crate) fn burst_bytes(frame_bytes: usize) -> usize {
+    message_packets(frame_bytes) * data_bytes(frame_bytes)
+}
+
+/// Packets that fill a message of the kernel.
+fn message_packets(frame_bytes: usize) -> usize {
     let frames = CoalescedSocket::BYTES_MAX / frame_bytes.max(1);
-    let packets = frame_bytes.div_ceil(FRAMED_LEN_MAX + PACKET_BESIDE);
-    (2 * frames * packets).clamp(1, PIECE_PACKETS_MAX)
+    frames * frame_bytes.div_ceil(FRAMED_LEN_MAX + PACKET_BESIDE)
 }
 
 /// Bytes of data in the longest packets of which a whole number fills a frame.
@@ -142,6 +151,14 @@ mod tests {
     #[test]
     fn a_piece_is_two_messages_or_the_most() {
         assert_eq!([100, 1472, 8972, 65_507].map(piece_packets), [32, 32, 14, 8]);
+    }
+
+    #[test]
+    fn a_burst_is_what_fills_a_message() {
+        let bursts = [(1472, 44 * 1328), (8972, 7 * 8816), (65_507, 4 * 16_272), (100, 0)];
+        for (frame_bytes, burst) in bursts {
+            assert_eq!(burst_bytes(frame_bytes), burst, "{frame_bytes}");
+        }
     }
 
     #[test]

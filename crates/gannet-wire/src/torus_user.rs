@@ -13,11 +13,12 @@
 //! posts         8 process (2)  12 entries (4)                                    with the ring
 //! completions   8 entries (4)                                                    with the ring
 //! wake          8 whom (4): 0 the node, 1 the process                            with an eventfd
-//! place         8 node (4)  12 sizes (3 x 2)  18 whether there is one (2)
+//! place         8 node (4)  12 sizes (3 x 2)  18 whether there is one (2)  20 burst (4)
 //! registered    8 region (4)
 //! deregistered  8 region (4)
 //! refused       8 reason (4)  12 region (4)
 //! view          8 region (4)  12 reach (4)  16 bytes (8)  24 address (8)  32 offset (8)  40 of (4)
+//! carry         8 region (4)  12 rings (4)  16 buffers (4)  20 first (1)         with the device
 //! ```
 //!
 //! The process says hello and is answered by `posts`, `completions`, `wake` twice and `place`, or by `refused`. From then on
@@ -62,6 +63,9 @@ mod field {
     pub const BODY: usize = 8;
     pub const SECOND: usize = 12;
     pub const BYTES: usize = 16;
+    pub const BUFFERS: usize = 16;
+    pub const FIRST: usize = 20;
+    pub const BURST: usize = 20;
     pub const ADDRESS: usize = 24;
     pub const HAS_PLACE: usize = 18;
     pub const OFFSET: usize = 32;
@@ -98,11 +102,20 @@ pub enum Refused {
     Address,
     /// The number of the region is in use, or a view is of none, or not all within it.
     Region,
+    /// The node carries nothing for the process, or not with this memory.
+    Device,
 }
 
 impl Refused {
-    const ALL: [Self; 6] =
-        [Self::Taken, Self::Processes, Self::Memory, Self::Attach, Self::Address, Self::Region];
+    const ALL: [Self; 7] = [
+        Self::Taken,
+        Self::Processes,
+        Self::Memory,
+        Self::Attach,
+        Self::Address,
+        Self::Region,
+        Self::Device,
+    ];
 }
 
 impl fmt::Display for Refused {
@@ -116,6 +129,7 @@ impl fmt::Display for Refused {
             Self::Region => {
                 "the process has a region of this number, or the view is not all within one"
             }
+            Self::Device => "the node does not carry packets of a device for this process",
         })
     }
 }
@@ -127,6 +141,8 @@ pub struct Place {
     pub node: u32,
     /// Nodes in each dimension.
     pub sizes: [u16; 3],
+    /// Longest PUT that leaves in one message of the kernel, bytes; 0 if nothing is known of it.
+    pub burst_bytes: u32,
 }
 
 /// A message.
@@ -205,10 +221,22 @@ pub enum Message {
         /// Number of the memory.
         of: u32,
     },
+    /// IP packets are to be carried between a network device, which comes with the message, and the other nodes. It is answered, and
+    /// taken back by number, as memory is; [`Deregistered`](Self::Deregistered) comes unasked when the device is gone.
+    Carry {
+        /// Number by which the process calls it.
+        region: u32,
+        /// Number of the memory to which other nodes put packets.
+        rings: u32,
+        /// Number of the memory for packets of the device.
+        buffers: u32,
+        /// First byte of the addresses of all nodes.
+        first: u8,
+    },
 }
 
 impl Message {
-    const KINDS: u16 = 11;
+    const KINDS: u16 = 12;
 
     fn kind(&self) -> u16 {
         match self {
@@ -223,6 +251,7 @@ impl Message {
             Self::Deregistered { .. } => 9,
             Self::Refused { .. } => 10,
             Self::View { .. } => 11,
+            Self::Carry { .. } => 12,
         }
     }
 }
@@ -270,12 +299,19 @@ impl Record for Message {
             6 => Self::Wake { is_process: first == 1 },
             7 => {
                 let size = |at: usize| le::u16(bytes, field::SECOND + 2 * at);
-                let place = Place { node: first, sizes: [size(0), size(1), size(2)] };
+                let burst_bytes = le::u32(bytes, field::BURST);
+                let place = Place { node: first, sizes: [size(0), size(1), size(2)], burst_bytes };
                 Self::Place((le::u16(bytes, field::HAS_PLACE) == 1).then_some(place))
             }
             8 => Self::Registered { region: first },
             9 => Self::Deregistered { region: first },
             10 => Self::Refused { reason: Refused::ALL[first as usize], region: second },
+            12 => Self::Carry {
+                region: first,
+                rings: second,
+                buffers: le::u32(bytes, field::BUFFERS),
+                first: bytes[field::FIRST],
+            },
             _ => Self::View {
                 region: first,
                 reach: Reach::ALL[second as usize],
@@ -308,6 +344,12 @@ impl Record for Message {
                 put(bytes, field::OF, of.to_le_bytes());
                 region
             }
+            Self::Carry { region, rings, buffers, first } => {
+                put(bytes, field::SECOND, rings.to_le_bytes());
+                put(bytes, field::BUFFERS, buffers.to_le_bytes());
+                bytes[field::FIRST] = first;
+                region
+            }
             Self::Posts { process, entries } => {
                 put(bytes, field::SECOND, entries.to_le_bytes());
                 process.into()
@@ -315,7 +357,8 @@ impl Record for Message {
             Self::Completions { entries } => entries,
             Self::Wake { is_process } => is_process.into(),
             Self::Place(None) => 0,
-            Self::Place(Some(Place { node, sizes })) => {
+            Self::Place(Some(Place { node, sizes, burst_bytes })) => {
+                put(bytes, field::BURST, burst_bytes.to_le_bytes());
                 for (at, size) in sizes.into_iter().enumerate() {
                     put(bytes, field::SECOND + 2 * at, size.to_le_bytes());
                 }
@@ -347,6 +390,9 @@ impl fmt::Display for Message {
                 f,
                 "view {region}: {bytes} bytes from {offset} of region {of} at {address:#x}, {reach:?}"
             ),
+            Self::Carry { region, first, .. } => {
+                write!(f, "carry packets of device {region}, with addresses {first}.x.x.x")
+            }
             Self::Deregister { region } => write!(f, "deregister region {region}"),
             Self::Posts { process, entries } => {
                 write!(f, "room for {entries} posts of process {process}")
@@ -355,7 +401,7 @@ impl fmt::Display for Message {
             Self::Wake { is_process: true } => f.write_str("what wakes the process"),
             Self::Wake { is_process: false } => f.write_str("what wakes the node"),
             Self::Place(None) => f.write_str("there is no machine"),
-            Self::Place(Some(Place { node, sizes: [x, y, z] })) => {
+            Self::Place(Some(Place { node, sizes: [x, y, z], .. })) => {
                 write!(f, "node {node} of {x}x{y}x{z}")
             }
             Self::Registered { region } => write!(f, "region {region} is registered"),
@@ -558,7 +604,11 @@ mod tests {
         let reach = prop::sample::select(&Reach::ALL[..]);
         let view_reach = prop::sample::select(&Reach::ALL[..]);
         let reason = prop::sample::select(&Refused::ALL[..]);
-        let place = any::<(u32, [u16; 3])>().prop_map(|(node, sizes)| Place { node, sizes });
+        let place = any::<(u32, [u16; 3], u32)>().prop_map(|(node, sizes, burst_bytes)| Place {
+            node,
+            sizes,
+            burst_bytes,
+        });
         prop_oneof![
             any::<u16>().prop_map(|process| Message::Hello { process }),
             (any::<u32>(), reach, any::<(u64, u64)>()).prop_map(
@@ -587,16 +637,19 @@ mod tests {
                     of
                 }
             ),
+            any::<(u32, u32, u32, u8)>().prop_map(|(region, rings, buffers, first)| {
+                Message::Carry { region, rings, buffers, first }
+            }),
         ]
     }
 
     #[test]
     fn known_bytes() {
-        let place = Place { node: 0x0403_0201, sizes: [4, 3, 2] };
+        let place = Place { node: 0x0403_0201, sizes: [4, 3, 2], burst_bytes: 0x0102_0304 };
         let known = bytes(&Message::Place(Some(place)));
         assert_eq!(known[..16], *b"GNTU\x01\0\x07\0\x01\x02\x03\x04\x04\0\x03\0");
-        assert_eq!(known[16..20], [2, 0, 1, 0]);
-        assert!(known[20..].iter().all(|&byte| byte == 0));
+        assert_eq!(known[16..24], [2, 0, 1, 0, 4, 3, 2, 1]);
+        assert!(known[24..].iter().all(|&byte| byte == 0));
         let post = Post {
             operation: Operation::Get,
             request: 5,
@@ -617,7 +670,7 @@ mod tests {
         let (reach, region) = (Reach::Write, 1);
         let good = bytes(&Message::Register { region, reach, bytes: 4096, address: 0 });
         for (at, value, name) in
-            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 12, "kind"), (12, 3, "reach")]
+            [(0, 0, "magic"), (4, 2, "version"), (6, 0, "kind"), (6, 13, "kind"), (12, 3, "reach")]
         {
             let mut bytes = good;
             bytes[at] = value;
@@ -634,7 +687,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_of_any_bytes_says_the_same_again(mut any in any::<[u8; LEN]>(), kind in 0..13u8) {
+        fn what_is_read_of_any_bytes_says_the_same_again(mut any in any::<[u8; LEN]>(), kind in 0..14u8) {
             any[..8].copy_from_slice(&[b'G', b'N', b'T', b'U', 1, 0, kind, 0]);
             if let Ok(message) = Message::parse(&any) {
                 prop_assert_eq!(Message::parse(&bytes(&message)), Ok(message));

@@ -4,8 +4,8 @@
 //! number of the process, and address. What they may do is said with it ([`Reach`]). What happens is told by
 //! [`User::poll`], and [`User::wait`] sleeps until something has.
 //!
-//! Nothing waits but [`User::connect`], [`User::register`], [`User::view`] and [`User::deregister`], for the node of this host, and no longer than a
-//! few seconds. When that node ends, all that is under way is told to have failed.
+//! Nothing waits but [`User::connect`], [`User::register`], [`User::view`], [`User::carry`], [`User::deregister`] and [`User::take_back`], for the
+//! node of this host, and no longer than a few seconds. When that node ends, all that is under way is told to have failed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -64,6 +64,10 @@ pub struct RegionId(u32);
 /// A part of memory that others reach at an address of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct View(u32);
+
+/// A network device whose packets the node carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(u32);
 
 /// A PUT or GET that was posted; unique among the last four billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +132,7 @@ pub struct Place {
 enum Held {
     Memory(SharedRegion),
     View,
+    Device,
 }
 
 /// A process that uses the node of its host.
@@ -142,6 +147,7 @@ pub struct User {
     /// Entries of the ring for completions.
     entries: u64,
     place: Option<Place>,
+    burst_bytes: u32,
     regions: Vec<Option<Held>>,
     under_way: BTreeSet<u32>,
     next_request: u32,
@@ -169,6 +175,12 @@ impl User {
     /// Where this host is in the machine; none while there is none.
     pub fn place(&self) -> Option<Place> {
         self.place
+    }
+
+    /// Longest PUT that leaves in one message of the kernel, bytes; 0 if nothing is known of it. Longer ones, and those of half of it, cost
+    /// more for each byte.
+    pub fn burst_bytes(&self) -> u32 {
+        self.burst_bytes
     }
 
     /// Whether the node of this host has ended; what was under way is still told.
@@ -225,6 +237,44 @@ impl User {
         match self.line.send(&Message::Deregister { region }, None, false) {
             Ok(true) => Ok(()),
             _ => Err(UserError::Ended),
+        }
+    }
+
+    /// Has the node carry IP packets between `device` and the other nodes, whose addresses begin with `first`, by way of memory of this process: `rings`,
+    /// to which other nodes put packets, and `buffers`, to which those of the device are read.
+    ///
+    /// # Errors
+    /// When the node refuses it, or has ended.
+    pub fn carry(
+        &mut self,
+        device: BorrowedFd<'_>,
+        rings: RegionId,
+        buffers: RegionId,
+        first: u8,
+    ) -> Result<DeviceId, UserError> {
+        let (region, RegionId(rings), RegionId(buffers)) = (self.free_number(), rings, buffers);
+        let carry = Message::Carry { region, rings, buffers, first };
+        self.ask(&carry, Some(device), Message::Registered { region })?;
+        self.regions[region as usize] = Some(Held::Device);
+        Ok(DeviceId(region))
+    }
+
+    /// Whether the node still carries packets of a device; it does not once that is gone.
+    pub fn is_carried(&self, device: DeviceId) -> bool {
+        matches!(self.regions[device.0 as usize], Some(Held::Device))
+    }
+
+    /// Has the node carry packets of a device no more; returns once nothing of it is under way.
+    ///
+    /// # Errors
+    /// When the node has ended, or does not answer.
+    pub fn take_back(&mut self, device: DeviceId) -> Result<(), UserError> {
+        let DeviceId(region) = device;
+        match self.is_carried(device) {
+            true => {
+                self.ask(&Message::Deregister { region }, None, Message::Deregistered { region })
+            }
+            false => Ok(()),
         }
     }
 
@@ -433,8 +483,17 @@ impl User {
     }
 
     fn note(&mut self, message: &Message) {
-        if let Message::Place(place) = message {
-            self.place = place.and_then(place_of);
+        match *message {
+            Message::Place(place) => {
+                self.place = place.and_then(place_of);
+                self.burst_bytes = place.map_or(0, |place| place.burst_bytes);
+            }
+            Message::Deregistered { region } => {
+                if let Some(held) = self.regions.get_mut(region as usize) {
+                    held.take_if(|held| matches!(held, Held::Device));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -492,6 +551,7 @@ impl User {
             process,
             entries,
             place: None,
+            burst_bytes: 0,
             regions: Vec::new(),
             under_way: BTreeSet::new(),
             next_request: 0,
@@ -521,7 +581,7 @@ fn ring(file: OwnedFd, entries: u32) -> Result<RingMemory, UserError> {
     Ok(RingMemory::attach::<WORDS>(file, entries).map_err(JoinError::from)?)
 }
 
-fn place_of(torus_user::Place { node, sizes }: torus_user::Place) -> Option<Place> {
+fn place_of(torus_user::Place { node, sizes, .. }: torus_user::Place) -> Option<Place> {
     let lattice = Lattice::new(sizes).ok()?;
     ((node as usize) < lattice.nodes()).then_some(Place { lattice, node: Node(node) })
 }

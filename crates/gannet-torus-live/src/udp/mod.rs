@@ -18,6 +18,9 @@ use interface::{Interface, Meeting};
 
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
+/// Messages that are taken at once where they are long: where the other end has more to send than goes in one.
+const MESSAGES_AT_ONCE: usize = 4;
+const LONG_BYTES: usize = 32 << 10;
 /// Headers of IP and UDP in front of a frame.
 const IPV4_HEADERS: u32 = 20 + 8;
 const IPV6_HEADERS: u32 = 40 + 8;
@@ -137,20 +140,26 @@ impl Port for UdpPort {
         called.and(sent)
     }
 
-    /// Takes one message of the socket: what it has brought is acknowledged, or passed on, while others come.
+    /// Takes a message of the socket, so that what it has brought is acknowledged, or passed on, while others come; a few if they are
+    /// long, since each answer costs as much as taking one.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
-        let frames = self.room[..message.bytes].chunks(message.datagram);
-        let is_of_other = match &mut self.other {
-            Other::At(peer) => message.sender == *peer,
-            Other::Met(meeting) => {
-                meeting.hears(message.sender, frames.clone().next().unwrap_or_default())
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
+            let frames = self.room[..message.bytes].chunks(message.datagram);
+            let is_of_other = match &mut self.other {
+                Other::At(peer) => message.sender == *peer,
+                Other::Met(meeting) => {
+                    meeting.hears(message.sender, frames.clone().next().unwrap_or_default())
+                }
+            };
+            if is_of_other {
+                frames.for_each(&mut *take);
+            } else {
+                self.strangers += frames.len() as u64;
             }
-        };
-        if is_of_other {
-            frames.for_each(take);
-        } else {
-            self.strangers += frames.len() as u64;
+            if message.bytes < LONG_BYTES {
+                break;
+            }
         }
         Ok(false)
     }

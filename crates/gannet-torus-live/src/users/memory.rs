@@ -76,13 +76,18 @@ impl NodeMemory {
 
     /// Takes a region away.
     pub fn detach(&mut self, slot: Slot) {
-        if self.region(slot.0).is_some() {
+        if self.region_at(slot.0).is_some() {
             self.slots[slot_of(slot.0) - 1].1 = None;
         }
     }
 
+    /// A region, if it was not taken away.
+    pub fn region(&self, slot: Slot) -> Option<&SharedRegion> {
+        self.region_at(slot.0)
+    }
+
     /// The region that has an address.
-    fn region(&self, address: u64) -> Option<&SharedRegion> {
+    fn region_at(&self, address: u64) -> Option<&SharedRegion> {
         let (generation, region) = self.slots.get(slot_of(address).checked_sub(1)?)?;
         region.as_ref().filter(|_| address >> (OFFSET_BITS + SLOT_BITS) == u64::from(*generation))
     }
@@ -102,7 +107,7 @@ impl PhysicalMemory for NodeMemory {
             return self.own.contains(address, length);
         }
         let end = offset_of(address).checked_add(length);
-        let region = self.region(address);
+        let region = self.region_at(address);
         region.zip(end).is_some_and(|(region, end)| end <= region.len() as u64)
     }
 
@@ -111,7 +116,7 @@ impl PhysicalMemory for NodeMemory {
         if address < 1 << OFFSET_BITS {
             return self.own.read(address, out);
         }
-        match self.region(address) {
+        match self.region_at(address) {
             Some(region) => region.read(offset_of(address) as usize, out),
             None => out.fill(0),
         }
@@ -122,7 +127,7 @@ impl PhysicalMemory for NodeMemory {
         if address < 1 << OFFSET_BITS {
             return self.own.write(address, data);
         }
-        if let Some(region) = self.region(address) {
+        if let Some(region) = self.region_at(address) {
             region.write(offset_of(address) as usize, data);
         }
     }

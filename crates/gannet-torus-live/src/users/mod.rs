@@ -18,12 +18,13 @@ use std::time::Duration;
 use gannet_fabric::local::{Line, Listener};
 use gannet_memory::{Access, SharedRegion};
 use gannet_rdma::{Completion, Engine, Failure, Reason, Request};
-use gannet_wire::torus_user::{self, Message, Outcome, Place, Reach, Refused};
+use gannet_wire::torus_user::{Message, Outcome, Place, Reach, Refused};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::geteuid;
 
 use self::memory::NodeMemory;
 use self::process::Process;
+use crate::tunnel::Carrier;
 
 /// Most processes that use a node, and as many again that have not said hello.
 const PROCESSES_MAX: usize = 16;
@@ -141,6 +142,16 @@ impl Users {
         self.watch.as_fd()
     }
 
+    /// The device of a process, if a packet of it is to wake the node, as [`woken_by_device`](Self::woken_by_device) then says.
+    pub fn device(&self) -> Option<BorrowedFd<'_>> {
+        self.processes.iter().find_map(Process::device)
+    }
+
+    /// Takes note that the device has a packet.
+    pub fn woken_by_device(&mut self) {
+        self.processes.iter_mut().filter_map(Process::carrier).for_each(Carrier::woken);
+    }
+
     /// What processes do.
     pub fn counters(&self) -> Counters {
         Counters { processes: self.processes.len(), ..self.counters }
@@ -163,12 +174,18 @@ impl Users {
 
     /// When there is something to do at the latest.
     pub fn next_deadline(&self) -> Option<u64> {
+        let carried = self.processes.iter().filter_map(Process::next_deadline);
+        self.hello_deadline().into_iter().chain(carried).min()
+    }
+
+    /// When a process has to have said hello at the latest.
+    fn hello_deadline(&self) -> Option<u64> {
         self.callers.iter().map(|(_, since)| since + HELLO_NS).min()
     }
 
     /// Hears what processes say, takes what they post, and wakes those that were told something.
     pub fn serve(&mut self, mut seat: Seat<'_>, now: u64) {
-        let is_due = now >= self.look_at || self.next_deadline().is_some_and(|at| now >= at);
+        let is_due = now >= self.look_at || self.hello_deadline().is_some_and(|at| now >= at);
         if is_due || self.look_at == ASLEEP {
             self.look_at = now + LOOK_NS;
         }
@@ -182,12 +199,13 @@ impl Users {
                 posted.insert(request, (number, asked));
                 counters.posts += 1;
             });
+            process.report(seat.memory(), now);
             process.wake();
         }
     }
 
-    /// Tells a process what has become of its posts, or what has arrived for it; gives the completion back if it is of none.
-    pub fn take(&mut self, completion: Completion) -> Option<Completion> {
+    /// Tells a process what has become of its posts, or what has arrived in `memory` for it; gives the completion back if it is of none.
+    pub fn take(&mut self, completion: Completion, memory: &NodeMemory) -> Option<Completion> {
         match completion {
             Completion::TxDone { request, outcome, .. }
             | Completion::GetDone { request, outcome, .. } => {
@@ -201,8 +219,7 @@ impl Users {
             }
             Completion::RxDone { source, process, address, length, tag } => {
                 let Some(process) = self.process(process) else { return Some(completion) };
-                let node = source.0;
-                process.arrived(torus_user::Completion::Arrived { node, address, length, tag });
+                process.arrived(source, (address, length, tag), memory);
                 self.counters.arrived += 1;
             }
         }
@@ -221,10 +238,15 @@ impl Users {
     }
 
     /// Tells where the host is now, if that is new.
-    pub fn tell_place(&mut self, place: Option<Place>) {
+    pub fn tell_place(&mut self, place: Option<Place>, now: u64) {
         if self.place != place {
             self.place = place;
-            self.processes.iter_mut().for_each(|process| process.tell(Message::Place(place)));
+            for process in &mut self.processes {
+                process.tell(Message::Place(place));
+                // A device has the address of the place before.
+                let lost = process.carrier().filter(|carrier| !carrier.is_at(place));
+                lost.into_iter().for_each(|carrier| carrier.end(now));
+            }
         }
     }
 
@@ -245,10 +267,10 @@ impl Users {
             self.register(asked, region, seat);
         }
         for at in 0..self.processes.len() {
-            self.hear(at, seat);
+            self.hear(at, seat, now);
             let process = &mut self.processes[at];
             if process.is_gone {
-                process.leave(seat);
+                process.leave(seat, now);
             }
             process.settle(seat);
         }
@@ -316,7 +338,7 @@ impl Users {
     }
 
     /// Acts on what a process says.
-    fn hear(&mut self, at: usize, seat: &mut Seat<'_>) {
+    fn hear(&mut self, at: usize, seat: &mut Seat<'_>, now: u64) {
         for _ in 0..MESSAGES_AT_ONCE {
             let process = &mut self.processes[at];
             // One thing after the other: answers come in the order of what was asked.
@@ -329,10 +351,20 @@ impl Users {
                     let asked = Asked { process, region, reach, bytes, address };
                     self.attach(at, asked, file);
                 }
-                Ok(Some((Message::Deregister { region }, _))) => process.deregister(region, seat),
+                Ok(Some((Message::Deregister { region }, _))) => {
+                    process.deregister(region, seat, now);
+                }
                 Ok(Some((Message::View { region, reach, bytes, address, offset, of }, _))) => {
                     let viewed = process.view((region, reach, address), (of, offset, bytes), seat);
                     process.tell(match viewed {
+                        Ok(()) => Message::Registered { region },
+                        Err(reason) => Message::Refused { reason, region },
+                    });
+                }
+                Ok(Some((Message::Carry { region, rings, buffers, first }, Some(device)))) => {
+                    let (device, place) = ((region, device), (self.place, first));
+                    let carried = process.carry(device, (rings, buffers), place, seat.memory());
+                    process.tell(match carried {
                         Ok(()) => Message::Registered { region },
                         Err(reason) => Message::Refused { reason, region },
                     });

@@ -1,19 +1,20 @@
 //! A process that uses a node.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use gannet_fabric::local::{Line, Reader, RingMemory, Writer};
 use gannet_lattice::Node;
 use gannet_memory::Registration;
 use gannet_rdma::{Get, PostError, Put, Request};
 use gannet_wire::torus_user::{
-    Completion, Message, Operation, Outcome, POSTS_MAX, Post, Reach, Refused, WORDS,
+    Completion, Message, Operation, Outcome, POSTS_MAX, Place, Post, Reach, Refused, WORDS,
 };
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Seat;
-use super::memory::{PAGE, Slot};
+use super::memory::{NodeMemory, PAGE, Slot};
+use crate::tunnel::{self, Carrier};
 
 /// Entries of the rings for posts and for completions: the second has room for what others send while a process does not look.
 const POSTS: usize = 1024;
@@ -58,6 +59,8 @@ pub struct Process {
     regions: Vec<Region>,
     /// Regions that go when nothing is under way.
     leaving: Vec<Region>,
+    /// What moves packets of its device, in the place of its own posts.
+    carrier: Option<Carrier>,
     /// A post for which the engine had no room.
     pending: Option<Post>,
     /// Posts under way.
@@ -96,6 +99,7 @@ impl Process {
             wakes_node: None,
             regions: Vec::new(),
             leaving: Vec::new(),
+            carrier: None,
             pending: None,
             posted: 0,
             missed: 0,
@@ -113,11 +117,12 @@ impl Process {
 
     /// Why it may not register memory, as far as that is known before it is mapped.
     pub fn refuses(&self, region: u32) -> Option<Refused> {
-        let mut all = self.regions.iter().chain(&self.leaving);
+        let all = self.regions.iter().chain(&self.leaving).map(|it| it.number);
+        let mut all = all.chain(self.carrier.as_ref().map(|it| it.number));
         if self.regions.len() + self.leaving.len() >= REGIONS_MAX {
             Some(Refused::Memory)
         } else {
-            all.any(|it| it.number == region).then_some(Refused::Region)
+            all.any(|number| number == region).then_some(Refused::Region)
         }
     }
 
@@ -165,8 +170,63 @@ impl Process {
         Ok(())
     }
 
-    /// Lets nobody reach a region or its views any more; it is let go when nothing is under way.
-    pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>) {
+    /// Carries packets of a device, which the process calls `number`, by way of the regions `rings` and `buffers`.
+    pub fn carry(
+        &mut self,
+        (number, device): (u32, OwnedFd),
+        (rings, buffers): (u32, u32),
+        (place, first): (Option<Place>, u8),
+        memory: &NodeMemory,
+    ) -> Result<(), Refused> {
+        self.refuses(number).map_or(Ok(()), Err)?;
+        let slot = |number, reach, address| {
+            let is_it = |it: &&Region| it.number == number && it.of.is_none();
+            let region = self.regions.iter().find(is_it)?;
+            (region.reach == reach && region.address == address).then_some(region.slot)
+        };
+        let carrier = || {
+            let (rings, region) = (slot(rings, Reach::Write, tunnel::RINGS_ADDRESS)?, buffers);
+            let slots = tunnel::Memory { rings, buffers: slot(buffers, Reach::Own, 0)?, region };
+            Carrier::new((number, device), place?, first, (slots, memory))
+        };
+        // It has the completions of posts to itself.
+        let is_able = self.number == tunnel::PROCESS && self.posted == 0 && self.carrier.is_none();
+        let carrier = if is_able { carrier() } else { None };
+        self.carrier = Some(carrier.ok_or(Refused::Device)?);
+        Ok(())
+    }
+
+    /// What moves packets of its device.
+    pub fn carrier(&mut self) -> Option<&mut Carrier> {
+        self.carrier.as_mut()
+    }
+
+    /// Its device, if a packet of that is to wake the node.
+    pub fn device(&self) -> Option<BorrowedFd<'_>> {
+        self.carrier.as_ref()?.device().filter(|_| self.pending.is_none())
+    }
+
+    /// When there is something to do for it at the latest.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.carrier.as_ref()?.next_deadline()
+    }
+
+    /// Tells what has become of packets of its device, and that it is carried no more, if that is so.
+    pub fn report(&mut self, memory: &NodeMemory, now: u64) {
+        let Some(carrier) = &mut self.carrier else { return };
+        if !carrier.is_over(now) {
+            return carrier.report(memory);
+        }
+        let number = carrier.number;
+        self.carrier.take().into_iter().for_each(|carrier| carrier.give_up(memory));
+        self.tell(Message::Deregistered { region: number });
+    }
+
+    /// Lets nobody reach a region or its views any more; it is let go when nothing is under way. A device is carried until nothing of it is.
+    pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>, now: u64) {
+        if let Some(carrier) = self.carrier.as_mut().filter(|it| it.number == number) {
+            return carrier.end(now);
+        }
         let is_left = |it: &mut Region| it.number == number || it.of == Some(number);
         for region in self.regions.extract_if(.., is_left) {
             if let Seat::Node(engine) = seat
@@ -186,10 +246,11 @@ impl Process {
     }
 
     /// Lets nobody reach its memory any more.
-    pub fn leave(&mut self, seat: &mut Seat<'_>) {
+    pub fn leave(&mut self, seat: &mut Seat<'_>, now: u64) {
         self.is_gone = true;
+        self.carrier = None;
         while let Some(Region { number, .. }) = self.regions.last().copied() {
-            self.deregister(number, seat);
+            self.deregister(number, seat, now);
         }
     }
 
@@ -230,7 +291,10 @@ impl Process {
             if self.is_blocked() {
                 return false;
             }
-            let next = self.pending.take().or_else(|| self.posts.pop().map(Post::from));
+            let next = self.pending.take().or_else(|| match &mut self.carrier {
+                Some(carrier) => carrier.next_post(seat.memory(), now),
+                None => self.posts.pop().map(Post::from),
+            });
             let Some(post) = next else { return false };
             match self.post(&post, seat, now) {
                 Ok(request) => {
@@ -241,9 +305,7 @@ impl Process {
                     self.pending = Some(post);
                     return false;
                 }
-                Err(Some(outcome)) => {
-                    self.push(Completion::Done { request: post.request, outcome })
-                }
+                Err(Some(outcome)) => self.tell_done(post.request, outcome),
             }
         }
         true
@@ -284,11 +346,27 @@ impl Process {
     /// A post of it is done.
     pub fn done(&mut self, request: u32, outcome: Outcome) {
         self.posted -= 1;
-        self.push(Completion::Done { request, outcome });
+        self.tell_done(request, outcome);
     }
 
-    /// Tells what has arrived, if it takes it.
-    pub fn arrived(&mut self, arrived: Completion) {
+    fn tell_done(&mut self, request: u32, outcome: Outcome) {
+        match &mut self.carrier {
+            Some(carrier) => carrier.done(request, outcome),
+            None => self.push(Completion::Done { request, outcome }),
+        }
+    }
+
+    /// Tells what has arrived from another node, if it takes it.
+    pub fn arrived(
+        &mut self,
+        node: Node,
+        (address, length, tag): (u64, u32, u32),
+        memory: &NodeMemory,
+    ) {
+        if let Some(carrier) = &mut self.carrier {
+            return carrier.arrived(node, address, length, tag, memory);
+        }
+        let arrived = Completion::Arrived { node: node.0, address, length, tag };
         let room = self.completions.room().saturating_sub(self.posted);
         // One more says how many were missed.
         if self.missed > 0 && room > 1 {
@@ -326,7 +404,13 @@ impl Process {
 
     /// Whether the node need not look for posts of it before it is woken, by this process or by a frame.
     pub fn may_sleep(&mut self) -> bool {
-        self.is_blocked() || self.pending.is_some() || self.posts.may_sleep()
+        if self.is_blocked() || self.pending.is_some() {
+            return true;
+        }
+        match &self.carrier {
+            Some(carrier) => carrier.may_sleep(),
+            None => self.posts.may_sleep(),
+        }
     }
 }
 

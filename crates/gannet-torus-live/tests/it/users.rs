@@ -1,12 +1,15 @@
 //! Processes that use the nodes of their hosts, each on a thread of its own.
 
 use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gannet_lattice::Node;
 use gannet_memory::SharedRegion;
+use gannet_torus_live::tunnel::{self, PROCESS, RINGS_ADDRESS};
 use gannet_torus_live::user::{
     Completion, Local, Reach, RegionId, Remote, Request, User, UserError,
 };
@@ -274,6 +277,34 @@ fn what_a_node_cannot_grant_it_refuses_in_words() {
         assert!(matches!(error, UserError::Refused(Refused::Taken)), "{error}");
         assert!(begin.elapsed() < PATIENCE, "the number stays taken");
     }
+    stop(hosts);
+}
+
+#[test]
+fn a_device_is_carried_for_one_process_with_the_memory_that_it_takes() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let (device, _program) = UnixDatagram::pair().unwrap();
+    let carry = |process, rings, buffers, address| {
+        let mut user = user(directory.path(), 0, process);
+        let rings = memory(&mut user, rings, address, Reach::Write);
+        let buffers = memory(&mut user, buffers, 0, Reach::Own);
+        user.carry(device.as_fd(), rings, buffers, 10).map(|device| (user, device))
+    };
+    let (rings, all) = (2 * tunnel::ring_bytes(2) as usize, 16 << 20);
+    let wrong = [
+        (PROCESS + 1, rings, all, RINGS_ADDRESS),
+        (PROCESS, rings - 4096, all, RINGS_ADDRESS),
+        (PROCESS, rings, 1 << 20, RINGS_ADDRESS),
+        (PROCESS, rings, all, RINGS_ADDRESS + 4096),
+    ];
+    for (process, rings, buffers, address) in wrong {
+        let refused = carry(process, rings, buffers, address).unwrap_err();
+        assert!(matches!(refused, UserError::Refused(Refused::Device)), "{refused}");
+    }
+    let (mut user, device) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
+    assert!(user.is_carried(device));
+    user.take_back(device).unwrap();
     stop(hosts);
 }
 

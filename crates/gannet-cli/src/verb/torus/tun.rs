@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use gannet_fabric::JoinError;
 use gannet_torus_live::addresses::Addresses;
 use gannet_torus_live::kernel;
-use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel};
+use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel, VNET_HEADER_LEN};
 use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -51,9 +50,10 @@ pub struct Arguments {
     /// Name of the device.
     #[arg(long, value_name = "NAME", default_value = "gannet0", value_parser = device::name)]
     device: String,
-    /// Bytes of the longest packet, 576 to 65535. Long ones are carried with the least work; TCP sends long ones whatever this is.
-    #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
-    mtu: u16,
+    /// Bytes of the longest packet, 576 to 65535. Long ones are carried with the least work; TCP sends long ones whatever this is [default:
+    /// what fills one message of the kernel to a neighbour, about 60000].
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u16>,
     /// First byte of all addresses.
     #[arg(long, value_name = "BYTE", default_value_t = 10, value_parser = network::first_byte)]
     network: u8,
@@ -79,12 +79,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             continue;
         };
-        let tunnel = match Tunnel::new(own, place, arguments.network) {
+        let device = make(place, mtu(&own, arguments), arguments)?;
+        let tunnel = match Tunnel::new(own, place, arguments.network, &device) {
             Ok(tunnel) => tunnel,
             Err(UserError::Ended) => continue,
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
-        sum += carry(tunnel, place, arguments, &signals)?;
+        sum += carry(tunnel, arguments, &signals)?;
         if signals.received().is_some() {
             break signals.received();
         }
@@ -98,7 +99,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn check(arguments: &Arguments) -> Result<(), Usage> {
-    if !MTU.contains(&arguments.mtu) {
+    if arguments.mtu.is_some_and(|mtu| !MTU.contains(&mtu)) {
         let (least, most) = (MTU.start(), MTU.end());
         return Err(Usage(format!("--mtu must be {least} to {most}")));
     }
@@ -156,24 +157,25 @@ fn placed(mut user: User, signals: &Signals) -> anyhow::Result<Option<(User, Pla
     }
 }
 
-/// Carries packets of a device until a signal comes, or the host has no longer this place; gives what has become of them.
-fn carry(
-    mut tunnel: Tunnel,
-    place: Place,
-    arguments: &Arguments,
-    signals: &Signals,
-) -> anyhow::Result<Counters> {
-    let device = make(place, arguments)?;
+/// Has packets of a device carried until a signal comes, or the host has no longer this place; gives what has become of them.
+fn carry(mut tunnel: Tunnel, arguments: &Arguments, signals: &Signals) -> anyhow::Result<Counters> {
     while !tunnel.is_over() && signals.received().is_none() {
-        let carried = tunnel.step(&device, LOOK);
-        carried.with_context(|| format!("the network device {} is gone", arguments.device))?;
+        anyhow::ensure!(!tunnel.is_gone(), "the network device {} is gone", arguments.device);
+        tunnel.wait(LOOK)?;
     }
-    Ok(tunnel.finish(&device, LOOK)?)
+    Ok(tunnel.finish())
+}
+
+/// Bytes of the longest packet.
+fn mtu(user: &User, arguments: &Arguments) -> u16 {
+    let fitting = (user.burst_bytes() as usize).saturating_sub(VNET_HEADER_LEN);
+    let fitting = u16::try_from(fitting).ok().filter(|mtu| MTU.contains(mtu));
+    arguments.mtu.or(fitting).unwrap_or(*MTU.end())
 }
 
 /// Makes the device, with virtio-net headers.
-fn make(place: Place, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
-    let Arguments { device: name, mtu, network, .. } = arguments;
+fn make(place: Place, mtu: u16, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
+    let Arguments { device: name, network, .. } = arguments;
     let addresses = Addresses { first: *network, lattice: place.lattice };
     let Some(address) = addresses.of(place.node) else {
         let lattice = place.lattice;
@@ -186,7 +188,7 @@ fn make(place: Place, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
         ))
         .into());
     }
-    let builder = DeviceBuilder::new().ipv4(address, PREFIX, None).mtu(*mtu).offload(true);
+    let builder = DeviceBuilder::new().ipv4(address, PREFIX, None).mtu(mtu).offload(true);
     let device = device::make(builder, name)?;
     // Packets of UDP that are still to be cut, which `tun-rs` lets through, too, are taken by kernels since Linux 6.2 only.
     sys::leave_to_reader(&device).map_err(|error| {
