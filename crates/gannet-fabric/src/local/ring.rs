@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word  0            how many entries the reader has taken     (a cache line of its own)
-//!       1            1 while the reader sleeps, 2 while it sleeps until there is an urgent entry
+//!       1            1 while the reader sleeps
 //!       8 + (N+1) i  stamp of entry i: how many were written with it
 //!       9 + (N+1) i  its N words
 //! ```
@@ -26,9 +26,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const HEAD_WORDS: usize = 8;
 /// The word by which a reader says that it sleeps.
 const SLEEPS: usize = 1;
-/// What it says there: until there is any entry, or an urgent one.
-const UNTIL_ANY: u64 = 1;
-const UNTIL_URGENT: u64 = 2;
 
 /// Pauses before a reader that took all there was looks again, about 100 ns. A look takes the cache line of the
 /// next entry away from a writer that is about to write it, which costs it more than an entry does.
@@ -158,18 +155,13 @@ impl<W: Words, const N: usize> Writer<W, N> {
         stamp.store(self.written, Ordering::Release);
     }
 
-    /// Whether the reader sleeps and has to be woken for what was pushed, of which something is urgent or not; it is told once.
+    /// Whether the reader sleeps and has to be woken for what was pushed; it is told once.
     #[inline]
-    pub fn must_wake(&self, is_urgent: bool) -> bool {
+    pub fn must_wake(&self) -> bool {
         // Either this sees that the reader sleeps, or the reader sees the entry before it does.
         fence(Ordering::SeqCst);
         let sleeps = &self.memory.words()[SLEEPS];
-        let wakes = match sleeps.load(Ordering::Relaxed) {
-            0 => false,
-            UNTIL_URGENT => is_urgent,
-            _ => true,
-        };
-        wakes && sleeps.swap(0, Ordering::Relaxed) != 0
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
     }
 }
 
@@ -239,17 +231,8 @@ impl<W: Words, const N: usize> Reader<W, N> {
     /// Asks the writer to wake this reader for the next entry, until it looks for one; gives whether it may sleep, which
     /// it may not if there is one.
     pub fn may_sleep(&mut self) -> bool {
-        self.may_sleep_until(UNTIL_ANY)
-    }
-
-    /// The same where only an urgent entry is worth waking up for.
-    pub fn may_sleep_until_urgent(&mut self) -> bool {
-        self.may_sleep_until(UNTIL_URGENT)
-    }
-
-    fn may_sleep_until(&mut self, what: u64) -> bool {
         self.tell();
-        self.memory.words()[SLEEPS].store(what, Ordering::Relaxed);
+        self.memory.words()[SLEEPS].store(1, Ordering::Relaxed);
         self.sleeps = true;
         fence(Ordering::SeqCst);
         self.next().0.load(Ordering::Acquire) != self.taken + 1
@@ -346,33 +329,23 @@ mod model {
     /// A reader that goes to sleep is woken for each entry that it has not seen before.
     #[test]
     fn no_entry_is_slept_through() {
-        loom::model(|| reader_is_woken(Reader::may_sleep, false));
-    }
-
-    #[test]
-    fn no_urgent_entry_is_slept_through() {
-        loom::model(|| reader_is_woken(Reader::may_sleep_until_urgent, true));
-    }
-
-    fn reader_is_woken(
-        may_sleep: fn(&mut Reader<loom::sync::Arc<Vec<AtomicU64>>, 3>) -> bool,
-        is_urgent: bool,
-    ) {
-        let (here, there) = memory::ring(2);
-        let woken = loom::sync::Arc::new(AtomicU64::new(0));
-        let wake = loom::sync::Arc::clone(&woken);
-        let writer = loom::thread::spawn(move || {
-            let mut writer = Writer::<_, 3>::new(here, 2);
-            writer.push(entry(1));
-            if writer.must_wake(is_urgent) {
-                wake.store(1, Ordering::Release);
-            }
+        loom::model(|| {
+            let (here, there) = memory::ring(2);
+            let woken = loom::sync::Arc::new(AtomicU64::new(0));
+            let wake = loom::sync::Arc::clone(&woken);
+            let writer = loom::thread::spawn(move || {
+                let mut writer = Writer::<_, 3>::new(here, 2);
+                writer.push(entry(1));
+                if writer.must_wake() {
+                    wake.store(1, Ordering::Release);
+                }
+            });
+            let mut reader = Reader::<_, 3>::new(there, 2);
+            let sleeps = reader.may_sleep();
+            writer.join().unwrap();
+            assert!(!sleeps || woken.load(Ordering::Acquire) == 1, "nobody wakes the reader");
+            assert_eq!(reader.pop(), Some(entry(1)));
         });
-        let mut reader = Reader::<_, 3>::new(there, 2);
-        let sleeps = may_sleep(&mut reader);
-        writer.join().unwrap();
-        assert!(!sleeps || woken.load(Ordering::Acquire) == 1, "nobody wakes the reader");
-        assert_eq!(reader.pop(), Some(entry(1)));
     }
 }
 
@@ -393,22 +366,6 @@ mod tests {
         writer.push(entry(4));
         assert!((1..=4).all(|number| reader.pop() == Some(entry(number))));
         assert_eq!(reader.pop(), None);
-    }
-
-    #[test]
-    fn only_an_urgent_entry_wakes_who_sleeps_until_there_is_one() {
-        let (here, there) = memory::ring(4);
-        let (mut writer, mut reader) =
-            (Writer::<_, 3>::new(here, 4), Reader::<_, 3>::new(there, 4));
-        assert!(reader.may_sleep_until_urgent());
-        writer.push(entry(0));
-        assert!(!writer.must_wake(false));
-        writer.push(entry(1));
-        assert!(writer.must_wake(true) && !writer.must_wake(true), "it is told once");
-        assert!(!reader.may_sleep_until_urgent(), "there are entries, urgent or not");
-        assert!((0..2).all(|number| reader.pop() == Some(entry(number))));
-        assert!(reader.may_sleep());
-        assert!(writer.must_wake(false));
     }
 
     #[test]

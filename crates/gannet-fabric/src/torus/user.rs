@@ -374,7 +374,7 @@ impl User {
         let post = Post { operation, request, node, process, address, region, offset, length, tag };
         self.posts.push(post.into());
         self.under_way.insert(request);
-        if self.posts.must_wake(true) {
+        if self.posts.must_wake() {
             rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         }
         Ok(Request(request))
@@ -448,12 +448,6 @@ impl User {
     pub fn may_sleep(&mut self) -> bool {
         let is_told = self.has_ended && !self.under_way.is_empty();
         !is_told && self.completions.may_sleep()
-    }
-
-    /// The same for who is not woken when a post succeeds, but when one fails, and by arrivals. Who waits for room to post would wait for ever.
-    pub fn may_sleep_until_arrival(&mut self) -> bool {
-        let is_told = self.has_ended && !self.under_way.is_empty();
-        !is_told && self.completions.may_sleep_until_urgent()
     }
 
     /// What becomes readable when something happens.

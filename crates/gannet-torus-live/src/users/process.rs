@@ -67,9 +67,8 @@ pub struct Process {
     posted: u64,
     /// Arrivals that were not told.
     missed: u64,
-    /// Whether it was told something since it was last woken, and whether anything but the success of posts.
+    /// Whether it was told something since it was last woken.
     is_told: bool,
-    is_told_urgently: bool,
     /// Whether it has ended; it goes when nothing is under way.
     pub is_gone: bool,
 }
@@ -104,7 +103,6 @@ impl Process {
             posted: 0,
             missed: 0,
             is_told: false,
-            is_told_urgently: false,
             is_gone: false,
         };
         Ok((process, wakes_node))
@@ -383,16 +381,13 @@ impl Process {
     fn push(&mut self, completion: Completion) {
         if !self.is_gone {
             self.is_told = true;
-            self.is_told_urgently |=
-                !matches!(completion, Completion::Done { outcome: Outcome::Done, .. });
             self.completions.push(completion.into());
         }
     }
 
     /// Wakes it if it was told something and sleeps.
     pub fn wake(&mut self) {
-        let is_urgent = std::mem::take(&mut self.is_told_urgently);
-        if std::mem::take(&mut self.is_told) && self.completions.must_wake(is_urgent) {
+        if std::mem::take(&mut self.is_told) && self.completions.must_wake() {
             let _woken = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
     }

@@ -88,8 +88,7 @@ fn is_woken(user: &User, within: Duration) -> bool {
 }
 
 #[test]
-fn who_sleeps_until_an_arrival_is_woken_by_it_and_by_failures_only() {
-    const SOON: Duration = Duration::from_millis(200);
+fn who_sleeps_is_woken_by_whatever_happens() {
     let directory = tempfile::tempdir().unwrap();
     let hosts = machine_with_users("2", directory.path());
     let (mut near, mut far) = (user(directory.path(), 0, 7), user(directory.path(), 1, 9));
@@ -98,32 +97,22 @@ fn who_sleeps_until_an_arrival_is_woken_by_it_and_by_failures_only() {
     let back = memory(&mut far, 4096, ADDRESS, Reach::Write);
     let local = Local { region: source, offset: 0 };
     let remote = Remote { node: there, process: 9, address: ADDRESS };
+    let woken = |near: &mut User| {
+        assert!(near.may_sleep() && is_woken(near, PATIENCE), "nothing wakes it");
+        near.woken();
+        next(near)
+    };
 
     near.put(local, remote, 8, 1).unwrap();
-    assert!(near.may_sleep_until_arrival() && !is_woken(&near, SOON), "its success woke it");
-    near.woken();
-    assert!(matches!(next(&mut near), Completion::Done { outcome: Outcome::Done, .. }));
-    near.put(local, remote, 8, 2).unwrap();
-    assert!(near.may_sleep() && is_woken(&near, PATIENCE), "its success did not wake it");
-    near.woken();
-    assert!(matches!(next(&mut near), Completion::Done { outcome: Outcome::Done, .. }));
-
-    assert!(near.may_sleep_until_arrival());
+    let done = woken(&mut near);
+    assert!(matches!(done, Completion::Done { outcome: Outcome::Done, .. }), "{done:?}");
     let from = Local { region: back, offset: 0 };
     far.put(from, Remote { node: here, process: 7, address: ADDRESS }, 8, 3).unwrap();
-    assert!(is_woken(&near, PATIENCE), "an arrival did not wake it");
-    near.woken();
-    assert!(matches!(next(&mut near), Completion::Arrived { tag: 3, .. }));
-
+    let arrived = woken(&mut near);
+    assert!(matches!(arrived, Completion::Arrived { tag: 3, .. }), "{arrived:?}");
     near.put(local, Remote { address: 8 * ADDRESS, ..remote }, 8, 4).unwrap();
-    assert!(
-        near.may_sleep_until_arrival() && is_woken(&near, PATIENCE),
-        "a failure did not wake it"
-    );
-    near.woken();
-    assert!(
-        matches!(next(&mut near), Completion::Done { outcome, .. } if outcome != Outcome::Done)
-    );
+    let failed = woken(&mut near);
+    assert!(matches!(failed, Completion::Done { outcome, .. } if outcome != Outcome::Done));
     stop(hosts);
 }
 
