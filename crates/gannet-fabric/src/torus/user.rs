@@ -147,6 +147,8 @@ pub struct User {
     /// Entries of the ring for completions.
     entries: u64,
     place: Option<Place>,
+    /// Times that it has got another place, or none.
+    moves: u64,
     burst_bytes: u32,
     regions: Vec<Option<Held>>,
     under_way: BTreeSet<u32>,
@@ -175,6 +177,11 @@ impl User {
     /// Where this host is in the machine; none while there is none.
     pub fn place(&self) -> Option<Place> {
         self.place
+    }
+
+    /// How often the place has become another one, or none.
+    pub fn moves(&self) -> u64 {
+        self.moves
     }
 
     /// Longest PUT that leaves in one message of the kernel, bytes; 0 if nothing is known of it. Longer ones, and those of half of it, cost
@@ -264,18 +271,17 @@ impl User {
         matches!(self.regions[device.0 as usize], Some(Held::Device))
     }
 
-    /// Has the node carry packets of a device no more; returns once nothing of it is under way.
+    /// Has the node carry packets of a device no more; returns once nothing of it is under way, or after a tenth of a second.
     ///
     /// # Errors
     /// When the node has ended, or does not answer.
     pub fn take_back(&mut self, device: DeviceId) -> Result<(), UserError> {
         let DeviceId(region) = device;
-        match self.is_carried(device) {
-            true => {
-                self.ask(&Message::Deregister { region }, None, Message::Deregistered { region })
-            }
-            false => Ok(()),
+        if self.is_carried(device) {
+            self.ask(&Message::Deregister { region }, None, Message::Deregistered { region })?;
+            self.regions[region as usize] = None;
         }
+        Ok(())
     }
 
     /// A number that nothing has.
@@ -479,7 +485,8 @@ impl User {
     fn note(&mut self, message: &Message) {
         match *message {
             Message::Place(place) => {
-                self.place = place.and_then(place_of);
+                let before = std::mem::replace(&mut self.place, place.and_then(place_of));
+                self.moves += u64::from(before != self.place);
                 self.burst_bytes = place.map_or(0, |place| place.burst_bytes);
             }
             Message::Deregistered { region } => {
@@ -501,9 +508,12 @@ impl User {
         if self.has_ended {
             return Err(UserError::Ended);
         }
-        self.line.send(message, file, true)?;
+        // Who neither takes nor answers it in time will not answer later either.
+        let sent = self.line.send(message, file, true);
+        sent.inspect_err(|_| self.has_ended = true)?;
         loop {
-            match self.line.receive(true)? {
+            let received = self.line.receive(true);
+            match received.inspect_err(|_| self.has_ended = true)? {
                 None => {
                     self.has_ended = true;
                     return Err(UserError::Ended);
@@ -545,6 +555,7 @@ impl User {
             process,
             entries,
             place: None,
+            moves: 0,
             burst_bytes: 0,
             regions: Vec::new(),
             under_way: BTreeSet::new(),

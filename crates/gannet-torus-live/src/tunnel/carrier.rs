@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use gannet_lattice::{Lattice, Node};
 use gannet_wire::torus_user::{Operation, Outcome, Place, Post};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 
 use super::lane::Lane;
 use super::{
@@ -35,12 +35,12 @@ const DESTINATION: usize = VNET_HEADER_LEN + 16;
 /// Memory of a process for packets, in that of the node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
+    /// Numbers by which the process calls both.
+    pub regions: [u32; 2],
     /// To which other nodes put packets.
     pub rings: Slot,
-    /// To which packets of the device are read, and by which number the process calls it.
+    /// To which packets of the device are read.
     pub buffers: Slot,
-    /// See `buffers`.
-    pub region: u32,
 }
 
 /// A packet of the device, in the memory for these.
@@ -116,6 +116,11 @@ impl Carrier {
         let lattice = Lattice::new(place.sizes).ok()?;
         let (nodes, ring_bytes) = (lattice.nodes(), ring_bytes(lattice.nodes() as u64));
         let has = |slot, bytes| all.region(slot).is_some_and(|it| it.len() as u64 >= bytes);
+        // Files of other kinds may make who reads them wait.
+        let kind = FileType::from_raw_mode(fstat(&device).ok()?.st_mode);
+        if !matches!(kind, FileType::CharacterDevice | FileType::Socket) {
+            return None;
+        }
         let flags = fcntl_getfl(&device).ok()?;
         fcntl_setfl(&device, flags | OFlags::NONBLOCK).ok()?;
         let fits =
@@ -147,6 +152,11 @@ impl Carrier {
     /// The device, if it is to wake the node: it may have a packet, for which there is room.
     pub fn device(&self) -> Option<BorrowedFd<'_>> {
         self.takes_more().then(|| self.device.as_fd())
+    }
+
+    /// Whether it moves packets by way of the memory that the process calls so.
+    pub fn uses(&self, region: u32) -> bool {
+        self.memory.regions.contains(&region)
     }
 
     /// Whether the node is still at its place.
@@ -184,6 +194,11 @@ impl Carrier {
         let is_untold = self.taken.iter().any(|taken| taken.untold > 0);
         let expire = is_untold.then_some(self.expire_at);
         [room, expire, self.end_at].into_iter().flatten().min()
+    }
+
+    /// When it ends at the latest, if it is to.
+    pub fn end_deadline(&self) -> Option<u64> {
+        self.end_at
     }
 
     fn takes_more(&self) -> bool {
@@ -303,7 +318,7 @@ impl Carrier {
             node: node.0,
             process: PROCESS,
             address,
-            region: self.memory.region,
+            region: self.memory.regions[1],
             offset: 0,
             length: 0,
             tag: 0,
@@ -319,10 +334,9 @@ impl Carrier {
             if !is_done {
                 taken.untold = taken.untold.max(1);
             }
-            return;
+            return self.tell_if_much(Node(node));
         }
-        let sent = self.sent[request as usize].take();
-        let (packet, number) = sent.expect("no packet is done twice");
+        let Some((packet, number)) = self.sent[request as usize].take() else { return };
         self.free_slots.push(packet.slot);
         if is_done {
             self.counters.sent += 1;
@@ -369,6 +383,12 @@ impl Carrier {
             Err(_) => self.counters.refused += 1,
         }
         (taken.number, taken.untold) = (tag, taken.untold + u64::from(length));
+        self.tell_if_much(node);
+    }
+
+    /// Tells a node what was taken if that is much of its ring.
+    fn tell_if_much(&mut self, node: Node) {
+        let taken = &mut self.taken[node.index()];
         if taken.untold >= self.ring_bytes / TELL_PART && !taken.is_telling {
             taken.is_telling = true;
             self.to_tell.push(node);

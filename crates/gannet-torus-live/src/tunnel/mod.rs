@@ -17,7 +17,7 @@ mod lane;
 use std::fmt;
 use std::io;
 use std::ops::AddAssign;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use gannet_memory::SharedRegion;
@@ -193,7 +193,8 @@ pub fn ring_bytes(nodes: u64) -> u64 {
 #[derive(Debug)]
 pub struct Tunnel {
     user: User,
-    place: Place,
+    /// How often the place had become another one before.
+    moves: u64,
     buffers: RegionId,
     device: DeviceId,
 }
@@ -203,13 +204,29 @@ impl Tunnel {
     /// device never waits for whoever reads or writes it.
     ///
     /// # Errors
-    /// When memory for packets cannot be had, or the node refuses to carry them.
+    /// When memory for packets cannot be had, or the node refuses to carry them. [`UserError::Ended`] when the node has ended, or has another place
+    /// by now.
     pub fn new(
         mut user: User,
         place: Place,
         first: u8,
         device: &impl AsFd,
     ) -> Result<Self, UserError> {
+        let moves = user.moves();
+        let begun = Self::begin(&mut user, place, first, device.as_fd());
+        if user.has_ended() || user.moves() != moves || user.place() != Some(place) {
+            return Err(UserError::Ended);
+        }
+        let (buffers, device) = begun?;
+        Ok(Self { user, moves, buffers, device })
+    }
+
+    fn begin(
+        user: &mut User,
+        place: Place,
+        first: u8,
+        device: BorrowedFd<'_>,
+    ) -> Result<(RegionId, DeviceId), UserError> {
         let nodes = place.lattice.nodes() as u64;
         let memory = |bytes: u64| {
             SharedRegion::new(bytes as usize)
@@ -219,8 +236,7 @@ impl Tunnel {
         let rings = user.register(rings, RINGS_ADDRESS, Reach::Write)?;
         user.register(memory(1)?, TAKEN_ADDRESS, Reach::Write)?;
         let buffers = user.register(memory(BUFFERS_BYTES)?, 0, Reach::Own)?;
-        let device = user.carry(device.as_fd(), rings, buffers, first)?;
-        Ok(Self { user, place, buffers, device })
+        Ok((buffers, user.carry(device, rings, buffers, first)?))
     }
 
     /// What has become of packets. Those under way when the node has ended have perhaps not arrived.
@@ -242,12 +258,14 @@ impl Tunnel {
     /// # Errors
     /// When the system cannot wait.
     pub fn wait(&mut self, most: Duration) -> io::Result<()> {
+        // What came before the node took over is nobody's.
+        while self.user.poll().is_some() {}
         self.user.wait(most)
     }
 
     /// Whether it has to be made anew: the node has ended, or the host has another place.
     pub fn is_over(&self) -> bool {
-        self.user.has_ended() || self.user.place() != Some(self.place)
+        self.user.has_ended() || self.user.moves() != self.moves
     }
 
     /// Whether packets are carried no more although the host has its place: the device is gone.

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::geteuid;
 
 use self::memory::NodeMemory;
-use self::process::Process;
+use self::process::{Posted, Process};
 use crate::tunnel::Carrier;
 
 /// Most processes that use a node, and as many again that have not said hello.
@@ -95,7 +95,7 @@ pub struct Users {
     callers: Vec<(Line<Message>, u64)>,
     processes: Vec<Process>,
     /// Posts under way: of whom, and by what number.
-    posted: HashMap<Request, (u16, u32)>,
+    posted: HashMap<Request, (u16, Posted)>,
     place: Option<Place>,
     /// Threads that map memory, which may take long, send it here.
     attach: Sender<Attached>,

@@ -45,6 +45,15 @@ impl Region {
     }
 }
 
+/// A post under way, by its number.
+#[derive(Clone, Copy, Debug)]
+pub enum Posted {
+    /// Of the process.
+    Own(u32),
+    /// Of what moves packets of its device.
+    Carried(u32),
+}
+
 /// A process.
 #[derive(Debug)]
 pub struct Process {
@@ -63,6 +72,8 @@ pub struct Process {
     carrier: Option<Carrier>,
     /// A post for which the engine had no room.
     pending: Option<Post>,
+    /// No more posts are taken before something that is under way is done, as far as was known when the node went to sleep.
+    is_held_back: bool,
     /// Posts under way.
     posted: u64,
     /// Arrivals that were not told.
@@ -100,6 +111,7 @@ impl Process {
             leaving: Vec::new(),
             carrier: None,
             pending: None,
+            is_held_back: false,
             posted: 0,
             missed: 0,
             is_told: false,
@@ -183,12 +195,13 @@ impl Process {
             (region.reach == reach && region.address == address).then_some(region.slot)
         };
         let carrier = || {
-            let (rings, region) = (slot(rings, Reach::Write, tunnel::RINGS_ADDRESS)?, buffers);
-            let slots = tunnel::Memory { rings, buffers: slot(buffers, Reach::Own, 0)?, region };
+            let regions = [rings, buffers];
+            let rings = slot(rings, Reach::Write, tunnel::RINGS_ADDRESS)?;
+            let slots = tunnel::Memory { regions, rings, buffers: slot(buffers, Reach::Own, 0)? };
             Carrier::new((number, device), place?, first, (slots, memory))
         };
-        // It has the completions of posts to itself.
-        let is_able = self.number == tunnel::PROCESS && self.posted == 0 && self.carrier.is_none();
+        let is_idle = self.posted == 0 && self.pending.is_none() && self.carrier.is_none();
+        let is_able = self.number == tunnel::PROCESS && is_idle;
         let carrier = if is_able { carrier() } else { None };
         self.carrier = Some(carrier.ok_or(Refused::Device)?);
         Ok(())
@@ -201,29 +214,38 @@ impl Process {
 
     /// Its device, if a packet of that is to wake the node.
     pub fn device(&self) -> Option<BorrowedFd<'_>> {
-        self.carrier.as_ref()?.device().filter(|_| self.pending.is_none())
+        self.carrier.as_ref()?.device().filter(|_| !self.is_held_back)
     }
 
     /// When there is something to do for it at the latest.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.carrier.as_ref()?.next_deadline()
+        let carrier = self.carrier.as_ref()?;
+        if self.is_held_back { carrier.end_deadline() } else { carrier.next_deadline() }
     }
 
     /// Tells what has become of packets of its device, and that it is carried no more, if that is so.
     pub fn report(&mut self, memory: &NodeMemory, now: u64) {
-        let Some(carrier) = &mut self.carrier else { return };
-        if !carrier.is_over(now) {
-            return carrier.report(memory);
+        match &mut self.carrier {
+            Some(carrier) if !carrier.is_over(now) => carrier.report(memory),
+            _ => self.end_carrying(memory),
         }
-        let number = carrier.number;
-        self.carrier.take().into_iter().for_each(|carrier| carrier.give_up(memory));
-        self.tell(Message::Deregistered { region: number });
+    }
+
+    fn end_carrying(&mut self, memory: &NodeMemory) {
+        let Some(carrier) = self.carrier.take() else { return };
+        let region = carrier.number;
+        carrier.give_up(memory);
+        self.pending = None;
+        self.tell(Message::Deregistered { region });
     }
 
     /// Lets nobody reach a region or its views any more; it is let go when nothing is under way. A device is carried until nothing of it is.
     pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>, now: u64) {
         if let Some(carrier) = self.carrier.as_mut().filter(|it| it.number == number) {
             return carrier.end(now);
+        }
+        if self.carrier.as_ref().is_some_and(|carrier| carrier.uses(number)) {
+            self.end_carrying(seat.memory());
         }
         let is_left = |it: &mut Region| it.number == number || it.of == Some(number);
         for region in self.regions.extract_if(.., is_left) {
@@ -246,7 +268,7 @@ impl Process {
     /// Lets nobody reach its memory any more.
     pub fn leave(&mut self, seat: &mut Seat<'_>, now: u64) {
         self.is_gone = true;
-        self.carrier = None;
+        self.end_carrying(seat.memory());
         while let Some(Region { number, .. }) = self.regions.last().copied() {
             self.deregister(number, seat, now);
         }
@@ -283,7 +305,7 @@ impl Process {
         &mut self,
         seat: &mut Seat<'_>,
         now: u64,
-        mut posted: impl FnMut(Request, u32),
+        mut posted: impl FnMut(Request, Posted),
     ) -> bool {
         for _ in 0..POSTS_AT_ONCE {
             if self.is_blocked() {
@@ -297,13 +319,13 @@ impl Process {
             match self.post(&post, seat, now) {
                 Ok(request) => {
                     self.posted += 1;
-                    posted(request, post.request);
+                    posted(request, self.posted_as(post.request));
                 }
                 Err(None) => {
                     self.pending = Some(post);
                     return false;
                 }
-                Err(Some(outcome)) => self.tell_done(post.request, outcome),
+                Err(Some(outcome)) => self.tell_done(self.posted_as(post.request), outcome),
             }
         }
         true
@@ -342,16 +364,23 @@ impl Process {
     }
 
     /// A post of it is done.
-    pub fn done(&mut self, request: u32, outcome: Outcome) {
+    pub fn done(&mut self, posted: Posted, outcome: Outcome) {
         self.posted -= 1;
-        self.tell_done(request, outcome);
+        self.tell_done(posted, outcome);
     }
 
-    fn tell_done(&mut self, request: u32, outcome: Outcome) {
-        match &mut self.carrier {
-            Some(carrier) => carrier.done(request, outcome),
-            None => self.push(Completion::Done { request, outcome }),
+    fn tell_done(&mut self, posted: Posted, outcome: Outcome) {
+        match (posted, &mut self.carrier) {
+            (Posted::Own(request), _) => self.push(Completion::Done { request, outcome }),
+            (Posted::Carried(request), Some(carrier)) => carrier.done(request, outcome),
+            // It was given up when it was still under way.
+            (Posted::Carried(_), None) => {}
         }
+    }
+
+    /// Who posts now, with the number of a post.
+    fn posted_as(&self, request: u32) -> Posted {
+        if self.carrier.is_some() { Posted::Carried(request) } else { Posted::Own(request) }
     }
 
     /// Tells what has arrived from another node, if it takes it.
@@ -394,12 +423,14 @@ impl Process {
 
     /// Whether no more posts of it are taken before it takes completions, or posts under way are done.
     fn is_blocked(&mut self) -> bool {
-        self.is_gone || self.posted >= POSTS_MAX || self.completions.room() <= self.posted
+        let is_full = self.carrier.is_none() && self.completions.room() <= self.posted;
+        self.is_gone || self.posted >= POSTS_MAX || is_full
     }
 
     /// Whether the node need not look for posts of it before it is woken, by this process or by a frame.
     pub fn may_sleep(&mut self) -> bool {
-        if self.is_blocked() || self.pending.is_some() {
+        self.is_held_back = self.is_blocked() || self.pending.is_some();
+        if self.is_held_back {
             return true;
         }
         match &self.carrier {

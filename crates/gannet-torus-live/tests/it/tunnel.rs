@@ -190,6 +190,27 @@ fn a_device_that_is_gone_is_carried_no_more() {
 }
 
 #[test]
+fn what_arrives_before_a_tunnel_is_there_does_not_make_it_deaf() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let mut far = user(directory.path(), 1, PROCESS);
+    let place = far.place().unwrap();
+    far.register(SharedRegion::new(4096).unwrap(), 1 << 30, Reach::Write).unwrap();
+    let mut near = user(directory.path(), 0, 7);
+    let source = near.register(SharedRegion::new(4096).unwrap(), 0, Reach::Own).unwrap();
+    let target = Remote { node: place.node, process: PROCESS, address: 1 << 30 };
+    let put = near.put(Local { region: source, offset: 0 }, target, 8, 0).unwrap();
+    assert_eq!(outcome(&mut near, put), Outcome::Done);
+    let (device, _program) = UnixDatagram::pair().unwrap();
+    let mut tunnel = Tunnel::new(far, place, 10, &device).unwrap();
+    stop(hosts);
+    until(|| {
+        tunnel.wait(Duration::from_millis(10)).unwrap();
+        tunnel.is_over()
+    });
+}
+
+#[test]
 fn packets_under_way_to_nobody_are_accounted_for_however_it_ends() {
     let directory = tempfile::tempdir().unwrap();
     let mut hosts = machine_with_users("2", directory.path());

@@ -278,7 +278,7 @@ fn a_device_is_carried_for_one_process_with_the_memory_that_it_takes() {
         let mut user = user(directory.path(), 0, process);
         let rings = memory(&mut user, rings, address, Reach::Write);
         let buffers = memory(&mut user, buffers, 0, Reach::Own);
-        user.carry(device.as_fd(), rings, buffers, 10).map(|device| (user, device))
+        user.carry(device.as_fd(), rings, buffers, 10).map(|device| (user, device, buffers))
     };
     let (rings, all) = (2 * tunnel::ring_bytes(2) as usize, 16 << 20);
     let wrong = [
@@ -291,9 +291,14 @@ fn a_device_is_carried_for_one_process_with_the_memory_that_it_takes() {
         let refused = carry(process, rings, buffers, address).unwrap_err();
         assert!(matches!(refused, UserError::Refused(Refused::Device)), "{refused}");
     }
-    let (mut user, device) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
+    let (mut user, device, _) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
     assert!(user.is_carried(device));
     user.take_back(device).unwrap();
+    assert!(!user.is_carried(device));
+    drop(user);
+    let (mut user, device, buffers) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
+    user.deregister(buffers).unwrap();
+    assert!(!user.is_carried(device), "its memory is gone");
     stop(hosts);
 }
 

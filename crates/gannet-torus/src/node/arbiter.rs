@@ -3,7 +3,7 @@
 use gannet_lattice::{Coordinates, LINKS};
 use gannet_wire::apelink::VIRTUAL_CHANNELS;
 
-use crate::router::{Arbitration, Shares, Turn};
+use crate::router::{Arbitration, Shares, Turn, take_lowest};
 use crate::routes::{LOCAL, PORTS};
 
 /// The input of the packets of this node's own engine; those before it are links and their virtual
@@ -43,6 +43,8 @@ pub(super) struct Arbiter {
     arbitration: Arbitration,
     /// One bit an input, by output.
     wants: [u64; OUTPUTS],
+    /// The same as one bit an output, by input.
+    wanted: [u32; INPUTS],
     /// Where the packet in front of each input was sent from.
     sources: [Coordinates; INPUTS],
     /// Turn of each output among inputs.
@@ -60,6 +62,7 @@ impl Arbiter {
         Self {
             arbitration,
             wants: [0; OUTPUTS],
+            wanted: [0; INPUTS],
             sources: [place; INPUTS],
             outputs: [Turn::default(); OUTPUTS],
             ports: Default::default(),
@@ -81,8 +84,10 @@ impl Arbiter {
     }
 
     fn want_on(&mut self, input: usize, outputs: u32) {
-        for (output, wants) in self.wants.iter_mut().enumerate() {
-            *wants = *wants & !(1 << input) | u64::from(outputs >> output & 1) << input;
+        let before = std::mem::replace(&mut self.wanted[input], outputs);
+        let mut changed = u64::from(before ^ outputs);
+        while changed != 0 {
+            self.wants[usize::from(take_lowest(&mut changed))] ^= 1 << input;
         }
     }
 
@@ -135,7 +140,9 @@ impl Arbiter {
         self.outputs[output].served(input as u8);
         self.ports[port].served(from as u8);
         self.lanes[from].served(vc);
-        if let Some(shares) = self.shares.get_mut(port) {
+        if self.arbitration == Arbitration::EqualShares
+            && let Some(shares) = self.shares.get_mut(port)
+        {
             shares.count(source[port / 2]);
         }
     }

@@ -82,7 +82,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let device = make(place, mtu(&own, arguments), arguments)?;
         let tunnel = match Tunnel::new(own, place, arguments.network, &device) {
             Ok(tunnel) => tunnel,
-            Err(UserError::Ended) => continue,
+            Err(UserError::Ended) => {
+                thread::sleep(AGAIN);
+                continue;
+            }
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
         sum += carry(tunnel, arguments, &signals)?;
@@ -124,9 +127,9 @@ fn connect(path: &Path) -> Result<User, Lacking> {
     }
 }
 
-/// The same, for a node that has ended and may come back; none when a signal comes first.
+/// The same, for a node that has ended and may come back, or has another place; none when a signal comes first.
 fn again(path: &Path, signals: &Signals) -> anyhow::Result<Option<User>> {
-    log::say("the node of this host has ended; waiting for it to come back");
+    log::say("the node of this host has ended, or has another place; waiting for it");
     while signals.received().is_none() {
         match User::connect(path, Some(PROCESS)) {
             Ok(user) => return Ok(Some(user)),
