@@ -17,7 +17,9 @@ pub(super) struct Waiting {
 #[derive(Clone, Debug)]
 pub(super) struct Injection {
     waiting: VecDeque<Waiting>,
+    /// What was freed last is taken first, since caches still have it.
     free: Vec<Box<[u8]>>,
+    packets_max: usize,
 }
 
 impl Injection {
@@ -27,7 +29,13 @@ impl Injection {
         Self {
             waiting: VecDeque::with_capacity(packets),
             free: std::iter::repeat_with(buffer).take(packets).collect(),
+            packets_max: packets,
         }
+    }
+
+    /// How many find place.
+    pub fn packets_max(&self) -> usize {
+        self.packets_max
     }
 
     /// How many wait.
@@ -39,21 +47,19 @@ impl Injection {
         !self.free.is_empty()
     }
 
-    /// Takes a packet that `fill` writes to a buffer and finds an output for, if there is room and
-    /// it does; `None` if `fill` has no packet.
-    pub fn push(
-        &mut self,
-        fill: impl FnOnce(&mut [u8]) -> Option<(Outgoing, Option<usize>)>,
-    ) -> Option<()> {
-        let mut bytes = self.free.pop()?;
-        let filled = fill(&mut bytes);
-        match filled {
-            Some((outgoing, Some(output))) => {
-                self.waiting.push_back(Waiting { outgoing, output, bytes });
-            }
-            _ => self.free.push(bytes),
-        }
-        filled.map(|_| ())
+    /// Memory for a packet, if there is room.
+    pub fn buffer(&mut self) -> Option<Box<[u8]>> {
+        self.free.pop()
+    }
+
+    /// Takes back memory whose packet does not wait.
+    pub fn free(&mut self, bytes: Box<[u8]>) {
+        self.free.push(bytes);
+    }
+
+    /// Takes a packet.
+    pub fn push(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
     }
 
     /// The oldest packet for `output`.

@@ -8,6 +8,7 @@ use gannet_wire::rdma::sealed_sum;
 use super::arbiter::{EJECTION, INJECTION, channel, port_of};
 use super::event::{Event, Reason};
 use super::guide::Came;
+use super::injection::Waiting;
 use super::torus_node::TorusNode;
 use crate::link::{Arrival, Origin, Refused};
 use crate::routes::PORTS;
@@ -115,25 +116,58 @@ impl<M: PhysicalMemory> TorusNode<M> {
         }
     }
 
+    /// Takes as many packets of the engine as may wait, and sends each on at once if nobody waits before it.
     fn take_from_engine(&mut self, now: u64) {
-        let Self { guide, engine, injection, counters, .. } = self;
-        while engine.has_packet() {
-            let pushed = injection.push(|bytes| {
-                let outgoing = engine.next_packet(now, bytes)?;
-                counters.injected += 1;
-                match guide.first_output(outgoing.destination) {
-                    Ok(output) => Some((outgoing, Some(output))),
-                    Err(reason) => {
-                        counters.drop_one(reason);
-                        Some((outgoing, None))
-                    }
-                }
-            });
-            if pushed.is_none() {
+        for _ in 0..self.injection.packets_max() {
+            if !self.engine.has_packet() {
                 break;
+            }
+            let Some(mut bytes) = self.injection.buffer() else { break };
+            let Some(outgoing) = self.engine.next_packet(now, &mut bytes) else {
+                return self.injection.free(bytes);
+            };
+            self.counters.injected += 1;
+            match self.guide.first_output(outgoing.destination) {
+                Ok(output) if self.inject_at_once(&outgoing, output, &bytes, now) => {
+                    self.injection.free(bytes);
+                }
+                Ok(output) => {
+                    self.injection.push(Waiting { outgoing, output, bytes });
+                    self.look_at_injection();
+                }
+                Err(reason) => {
+                    self.counters.drop_one(reason);
+                    self.injection.free(bytes);
+                }
             }
         }
         self.look_at_injection();
+    }
+
+    /// Gives a packet of the engine to a link before it waits; not where others do who want to go the same way.
+    fn inject_at_once(
+        &mut self,
+        outgoing: &Outgoing,
+        output: usize,
+        bytes: &[u8],
+        now: u64,
+    ) -> bool {
+        if output == EJECTION || self.is_paused {
+            return false;
+        }
+        let place = self.guide.place(self.guide.node.0);
+        let Some(grant) = self.arbiter.grant_alone(INJECTION, output, place) else { return false };
+        let (out, vc) = port_of(output);
+        let Some(port) = self.ports[out].as_mut() else { return false };
+        let header = first_header(outgoing, vc, self.guide.epoch);
+        let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
+        let payload = &bytes[..outgoing.length];
+        if port.send(header, origin, payload, || sealed_sum(payload)).is_err() {
+            return false;
+        }
+        self.counters.forwarded += 1;
+        self.arbiter.served(grant);
+        true
     }
 
     /// Moves a packet on that the link of a port has just brought, from where it lies in the frame; not where it has to wait, or others
@@ -255,18 +289,9 @@ impl<M: PhysicalMemory> TorusNode<M> {
         else {
             return Move::Waits;
         };
-        let Outgoing { destination, address, length } = waiting.outgoing;
-        let header = Header {
-            virtual_channel: vc,
-            process: self.guide.epoch.into(),
-            destination: Destination::Node(destination.0),
-            size: length as u16,
-            address,
-            hops: 1,
-            ..Header::default()
-        };
+        let header = first_header(&waiting.outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
-        let payload = &waiting.bytes[..length];
+        let payload = &waiting.bytes[..waiting.outgoing.length];
         match port.send(header, origin, payload, || sealed_sum(payload)) {
             Ok(()) => self.counters.forwarded += 1,
             Err(Refused::NoCredit(_)) => return Move::Waits,
@@ -290,6 +315,20 @@ impl<M: PhysicalMemory> TorusNode<M> {
         });
         self.look_at_injection();
         Move::Done
+    }
+}
+
+/// The header of a packet of the engine on its first link.
+fn first_header(outgoing: &Outgoing, vc: u8, epoch: u8) -> Header {
+    let Outgoing { destination, address, length } = *outgoing;
+    Header {
+        virtual_channel: vc,
+        process: epoch.into(),
+        destination: Destination::Node(destination.0),
+        size: length as u16,
+        address,
+        hops: 1,
+        ..Header::default()
     }
 }
 
