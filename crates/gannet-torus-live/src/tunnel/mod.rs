@@ -1,6 +1,6 @@
 //! IP over the torus: packets of a network device go by PUT into a ring of the host that has their address.
 //!
-//! Every node has an address by its place ([`Addresses`]), and keeps a ring of bytes for each other one. Who sends knows what of
+//! Every node has an address by its place ([`Addresses`](crate::addresses::Addresses)), and keeps a ring of bytes for each other one. Who sends knows what of
 //! it is free, since the other side tells up to which packet it has taken them. A packet that finds no room waits for a moment, and
 //! the device with it, so that programs that send too fast are slowed down and not robbed; then it is dropped and counted, as are
 //! all to that node until it takes one again.
@@ -9,7 +9,7 @@
 //! segmentation to the one that takes.
 //!
 //! A [`Tunnel`] is what a process has that makes the device, for which it takes rights; the node of its host, which has none, moves the packets
-//! on its own thread ([`Carrier`]), so that nobody is woken between the device and the cables.
+//! on its own thread (`Carrier`), so that nobody is woken between the device and the cables.
 
 mod carrier;
 mod lane;
