@@ -134,30 +134,8 @@ impl Counters {
 
 impl AddAssign for Counters {
     fn add_assign(&mut self, more: Self) {
-        let Self {
-            offered,
-            sent,
-            sent_bytes,
-            other_protocol,
-            no_node,
-            full,
-            failed,
-            delivered,
-            delivered_bytes,
-            malformed,
-            refused,
-        } = more;
-        self.offered += offered;
-        self.sent += sent;
-        self.sent_bytes += sent_bytes;
-        self.other_protocol += other_protocol;
-        self.no_node += no_node;
-        self.full += full;
-        self.failed += failed;
-        self.delivered += delivered;
-        self.delivered_bytes += delivered_bytes;
-        self.malformed += malformed;
-        self.refused += refused;
+        let (own, more) = (self.words(), more.words());
+        *self = Self::of_words(std::array::from_fn(|at| own[at] + more[at]));
     }
 }
 
