@@ -1,15 +1,16 @@
 //! What a hop of the torus costs in software: both ends of a link on one core, in memory.
 //!
-//! A packet is given to one end, which copies it to its window and takes its check sum, is copied to a frame, and by
-//! the other end out of the frame to a FIFO, with the check sum again. Beside it stands what no hop with check sums
-//! can do without: a copy and a check sum at each end, of the same bytes, measured in turn with it on the same core.
-//! Around a link stands a node: its engine reads a PUT from memory, in packets with an end-to-end header, and takes the check
-//! sum that the link goes on with, and the far engine writes it.
+//! A packet is given to one end, which copies it to its window and takes its check sum in the same pass, is copied to a
+//! frame, and by the other end out of the frame to a FIFO, with the check sum again. Beside it stands what hops with check sums
+//! commonly take: a copy and then a check sum at each end, of the same bytes, measured in turn with it on the same core.
+//! Around a link stands a node: its engine reads a PUT from memory, in packets with an end-to-end header, of which it takes a check
+//! sum, and the far engine writes it from the frame.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gannet_checksum::{Crc32c, copy};
 use gannet_lattice::{Direction, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put};
@@ -17,8 +18,6 @@ use gannet_torus::Routes;
 use gannet_torus::link::{Config, ConfigError, Form, Link, Origin, State};
 use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
 use gannet_wire::apelink::{Header, Word};
-use gannet_wire::copy::copy;
-use gannet_wire::crc32c::Crc32c;
 use serde::{Deserialize, Serialize};
 
 pub use gannet_torus::link::FRAME_BYTES_MAX;
@@ -53,6 +52,16 @@ pub enum Hop {
 impl Hop {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Words, Self::Frames, Self::Put];
+
+    /// The passes over the bytes of a packet, ns, where each takes so much.
+    fn passes_ns(self, copy: f64, sum: f64, summed_copy: f64) -> f64 {
+        match self {
+            // To the window and out of the frame with sums, to the frame without.
+            Self::Words | Self::Frames => copy + 2.0 * summed_copy,
+            // Out of memory, to the frame and to memory; a sum by the engine and one by the far end of the link.
+            Self::Put => 3.0 * copy + 2.0 * sum + summed_copy,
+        }
+    }
 }
 
 /// What is to be measured.
@@ -77,7 +86,7 @@ pub struct HopRow {
     pub ns: f64,
     /// Payload in Gbit/s.
     pub gbit_per_s: f64,
-    /// Copying the payload and taking its check sum, twice each, in ns.
+    /// Copying the payload and then taking its check sum, twice each, in ns.
     pub limit_ns: f64,
     /// The limit by the packet: 1 is the best.
     pub ratio: f64,
@@ -109,10 +118,11 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
     let mut rows = Vec::new();
     for &bytes in &plan.bytes {
         let mut hops = Hop::ALL.map(|_| Vec::new());
-        let (mut copies, mut sums) = (Vec::new(), Vec::new());
+        let (mut copies, mut sums, mut summed_copies) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..PASSES {
             copies.push(copy_ns(bytes, plan.time));
             sums.push(sum_ns(bytes, plan.time));
+            summed_copies.push(summed_copy_ns(bytes, plan.time));
             for (hop, times) in Hop::ALL.into_iter().zip(&mut hops) {
                 times.push(match hop {
                     Hop::Words => link_ns(Form::Words, bytes, plan.time)?,
@@ -124,11 +134,10 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
             }
         }
         let (copy, sum) = (median(&mut copies), median(&mut sums));
+        let summed_copy = median(&mut summed_copies);
         let limit_ns = 2.0 * (copy + sum);
         for (hop, mut times) in Hop::ALL.into_iter().zip(hops) {
             let ns = median(&mut times);
-            // To the window, to the frame, to the FIFO; the engines copy at both ends, too.
-            let copied = if hop == Hop::Put { 5.0 } else { 3.0 };
             rows.push(HopRow {
                 hop,
                 bytes,
@@ -136,7 +145,7 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
                 gbit_per_s: 8.0 * bytes as f64 / ns,
                 limit_ns,
                 ratio: limit_ns / ns,
-                beside_ns: ns - copied * copy - 2.0 * sum,
+                beside_ns: ns - hop.passes_ns(copy, sum, summed_copy),
             });
         }
     }
@@ -159,6 +168,16 @@ fn sum_ns(bytes: usize, time: Duration) -> f64 {
     batch_ns(time, BATCH, || {
         for _ in 0..BATCH {
             black_box(Crc32c::of(black_box(&payload)));
+        }
+    })
+}
+
+/// Nanoseconds to copy a payload and take its check sum in one pass.
+fn summed_copy_ns(bytes: usize, time: Duration) -> f64 {
+    let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
+    batch_ns(time, BATCH, || {
+        for _ in 0..BATCH {
+            black_box(Crc32c::default().and_copied(black_box(&from), black_box(&mut to)));
         }
     })
 }

@@ -1,9 +1,9 @@
 //! The memory of an engine: how it is accessed, where a virtual address lies in it, and how long it
 //! takes to move bytes to and from there.
 
+use gannet_checksum::copy;
 use gannet_memory::tlb::ADDRESS_BITS;
 use gannet_memory::{Mapping, Refusal, RegisteredBuffers, Tlb};
-use gannet_wire::copy::copy;
 
 use super::configuration::{ENGINES_MAX, Limits, Timing, TranslationCache};
 

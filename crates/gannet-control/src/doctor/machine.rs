@@ -10,7 +10,8 @@ use crate::config::Plan;
 
 pub(super) fn checks(system: &System, needs: &Needs) -> Vec<Check> {
     let cores = available_parallelism().map_or(1, |n| n.get());
-    let mut checks = vec![processors(cores, needs.threads), instruction_set(Isa::best())];
+    let mut checks =
+        vec![processors(cores, needs.threads), instruction_set(Isa::best()), check_sums()];
     checks.extend(governor(system));
     checks.extend([clock(system), memory(system, needs.memory), huge_pages(system)]);
     checks
@@ -29,6 +30,13 @@ fn instruction_set(best: Isa) -> Check {
     let verdict = if best == Isa::Scalar { Verdict::Slow } else { Verdict::Ok };
     Check::new("instruction set", best, verdict, "primitives are found with the widest vectors")
         .fixed_by("# run on a processor with AVX2 or AVX-512, or fewer streams a core")
+}
+
+/// How check sums of packets of the torus are taken.
+fn check_sums() -> Check {
+    let way = gannet_checksum::ways().last().unwrap_or("portable");
+    let reason = "packets of a torus are summed while they are copied, by the widest vectors";
+    Check::new("check sums", way, Verdict::Ok, reason)
 }
 
 /// How the processor chooses its frequency, where it tells.

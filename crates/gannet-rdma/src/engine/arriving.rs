@@ -1,7 +1,7 @@
 //! From packets to memory and completions.
 
+use gannet_checksum::Crc32c;
 use gannet_lattice::Node;
-use gannet_wire::crc32c::Crc32c;
 use gannet_wire::rdma::{Operation as Says, Packet, Repr};
 
 use super::{Engine, Write};

@@ -24,7 +24,7 @@ use gannet_memory::SharedRegion;
 use serde::Serialize;
 
 pub(crate) use self::carrier::{Carrier, Memory};
-use crate::user::{DeviceId, Place, Reach, RegionId, User, UserError};
+use crate::user::{Completion, DeviceId, Place, Reach, RegionId, User, UserError};
 
 /// Number of the process that carries IP at each node.
 pub const PROCESS: u16 = 1;
@@ -73,7 +73,7 @@ pub struct Counters {
     pub delivered_bytes: u64,
     /// Arrivals that are no packet.
     pub malformed: u64,
-    /// Arrived packets that the device did not take.
+    /// Arrived packets that the device did not take, or that came before the node carried them.
     pub refused: u64,
 }
 
@@ -175,6 +175,8 @@ pub struct Tunnel {
     moves: u64,
     buffers: RegionId,
     device: DeviceId,
+    /// Packets that came before the node carried them.
+    early: u64,
 }
 
 impl Tunnel {
@@ -196,7 +198,7 @@ impl Tunnel {
             return Err(UserError::Ended);
         }
         let (buffers, device) = begun?;
-        Ok(Self { user, moves, buffers, device })
+        Ok(Self { user, moves, buffers, device, early: 0 })
     }
 
     fn begin(
@@ -225,6 +227,7 @@ impl Tunnel {
         let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
         let under_way = words.next().expect("it is the first word");
         let mut counters = Counters::of_words(std::array::from_fn(|_| words.next().unwrap_or(0)));
+        counters.refused += self.early;
         if self.user.has_ended() {
             counters.failed += under_way;
         }
@@ -236,9 +239,15 @@ impl Tunnel {
     /// # Errors
     /// When the system cannot wait.
     pub fn wait(&mut self, most: Duration) -> io::Result<()> {
-        // What came before the node took over is nobody's.
-        while self.user.poll().is_some() {}
+        self.count_early();
         self.user.wait(most)
+    }
+
+    fn count_early(&mut self) {
+        while let Some(completion) = self.user.poll() {
+            let is_packet = matches!(completion, Completion::Arrived { address, .. } if address >= RINGS_ADDRESS);
+            self.early += u64::from(is_packet);
+        }
     }
 
     /// Whether it has to be made anew: the node has ended, or the host has another place.
@@ -256,6 +265,7 @@ impl Tunnel {
     pub fn finish(mut self) -> Counters {
         // Who does not answer has ended, and says no more.
         let _ended = self.user.take_back(self.device);
+        self.count_early();
         self.counters()
     }
 }

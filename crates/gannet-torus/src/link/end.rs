@@ -1,15 +1,15 @@
 //! One end of a link: both halves, and what joins them to the other end.
 
+use gannet_checksum::Crc32c;
 use gannet_wire::Record;
 use gannet_wire::apelink::frame::{HEAD_LEN, Head, Room};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
-use gannet_wire::crc32c::Crc32c;
 use thiserror::Error;
 
 use super::config::{Config, ConfigError, Form};
 use super::counters::Counters;
 use super::fifo::Arrival;
-use super::receiver::{LinkReceiver, Received, Stage};
+use super::receiver::{LinkReceiver, Received, Stage, Take};
 use super::report::Report;
 use super::transmitter::{Refused, Transmitter};
 use super::window::Origin;
@@ -210,10 +210,10 @@ impl Link {
     ///
     /// As [`can_send`](Self::can_send); nothing has been taken then.
     pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
-        self.send_summed(header, origin, payload, || Crc32c::of_padded(payload))
+        self.send_summed(header, origin, payload, None)
     }
 
-    /// The same where `sum` gives the sum of the payload, padded to whole words.
+    /// The same where `sum` may be the sum of the payload, padded to whole words.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -222,7 +222,7 @@ impl Link {
         header: Header,
         origin: Origin,
         payload: &[u8],
-        sum: impl FnOnce() -> Crc32c,
+        sum: Option<Crc32c>,
     ) -> Result<(), Refused> {
         let max = self.config.packet_words_max() * WORD_LEN;
         if payload.len() > max {
@@ -230,7 +230,7 @@ impl Link {
         }
         let header = Header { size: payload.len() as u16, ..header };
         self.can_send(&header)?;
-        self.transmitter.send(&header, origin, payload, sum());
+        self.transmitter.send(&header, origin, payload, sum);
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl Link {
         now: u64,
         out: impl FnMut(Event),
     ) -> Result<(), FrameError> {
-        self.accept_offering(frame, now, |_, _| false, out)
+        self.accept_frame(frame, now, None, out)
     }
 
     /// The same, but that a packet before which none of its channel waits is offered to `take`, with its payload as it lies in the frame.
@@ -312,6 +312,16 @@ impl Link {
         frame: &[u8],
         now: u64,
         mut take: impl FnMut(&Arrival, &[u8]) -> bool,
+        out: impl FnMut(Event),
+    ) -> Result<(), FrameError> {
+        self.accept_frame(frame, now, Some(&mut take), out)
+    }
+
+    fn accept_frame(
+        &mut self,
+        frame: &[u8],
+        now: u64,
+        mut take: Option<&mut Take<'_>>,
         mut out: impl FnMut(Event),
     ) -> Result<(), FrameError> {
         let head = self.check_head(frame)?;
@@ -324,7 +334,7 @@ impl Link {
         for _ in 0..head.packets {
             let Some(bytes) = rest else { break };
             let (received, behind) =
-                self.receiver.packet(bytes, now, &mut self.counters, &mut take);
+                self.receiver.packet(bytes, now, &mut self.counters, take.as_deref_mut());
             rest = behind;
             if let Some(received) = received {
                 self.taken_words += (bytes.len() - behind.map_or(0, <[u8]>::len)) / WORD_LEN;

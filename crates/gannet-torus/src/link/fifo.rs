@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
+use gannet_checksum::{Crc32c, copy};
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::{Header, WORD_LEN};
-use gannet_wire::copy::copy;
-use gannet_wire::crc32c::Crc32c;
 
 use super::payloads::Payloads;
 use super::window::Origin;

@@ -1,11 +1,11 @@
 //! The receiving half: words become packets and credits.
 
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::secded::{self, Decoded};
 use gannet_wire::apelink::{
     Credit, ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
-use gannet_wire::crc32c::Crc32c;
 
 use super::config::Config;
 use super::counters::Counters;
@@ -34,6 +34,9 @@ pub(super) enum Received {
     /// A packet was taken at once.
     Taken,
 }
+
+/// Is offered a packet with its payload, and says whether it has taken it.
+pub(super) type Take<'a> = dyn FnMut(&Arrival, &[u8]) -> bool + 'a;
 
 #[derive(Clone, Debug)]
 pub(super) struct LinkReceiver {
@@ -206,14 +209,13 @@ impl LinkReceiver {
     }
 
     /// Takes the packet at the front of `bytes`. Gives what it has completed, and the bytes behind it
-    /// unless it cannot be told where it ends. A packet that none of its channel waits before is offered to `take` first, which says whether it has
-    /// taken it.
+    /// unless it cannot be told where it ends. A packet that none of its channel waits before is offered to `take` first, if there is one.
     pub(super) fn packet<'a>(
         &mut self,
         bytes: &'a [u8],
         now: u64,
         counters: &mut Counters,
-        take: &mut dyn FnMut(&Arrival, &[u8]) -> bool,
+        take: Option<&mut Take<'_>>,
     ) -> (Option<Received>, Option<&'a [u8]>) {
         self.start(now, counters);
         let Some((word, bytes)) = bytes.split_first_chunk() else {
@@ -237,8 +239,8 @@ impl LinkReceiver {
             return (None, Some(bytes));
         }
         let waits = self.fifos[usize::from(header.virtual_channel)].front().is_some();
-        if waits {
-            // Its sum is taken next to a copy.
+        let take = take.filter(|_| !waits);
+        if take.is_none() {
             self.payload(payload);
         } else {
             (self.sum, self.stage) = (Crc32c::of(payload), Stage::Footer);
@@ -251,12 +253,16 @@ impl LinkReceiver {
             // It goes on with zeros.
             arrival.sum = Crc32c::of_padded(own);
         }
-        if !waits && take(&arrival, own) {
-            _ = self.finish(true, counters);
-            return (Some(Received::Taken), Some(bytes));
-        }
-        let fifo = self.fifo_of(&arrival);
-        let has_room = if waits { fifo.accept(arrival) } else { fifo.put(arrival, payload) };
+        let has_room = match take {
+            None => self.fifo_of(&arrival).accept(arrival),
+            Some(take) => {
+                if take(&arrival, own) {
+                    _ = self.finish(true, counters);
+                    return (Some(Received::Taken), Some(bytes));
+                }
+                self.fifo_of(&arrival).put(arrival, payload)
+            }
+        };
         (self.finish(has_room, counters), Some(bytes))
     }
 

@@ -1,11 +1,10 @@
 //! The sending half: packets and credits become words.
 
+use gannet_checksum::{Crc32c, copy};
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::{
     ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
 };
-use gannet_wire::copy::copy;
-use gannet_wire::crc32c::Crc32c;
 use thiserror::Error;
 
 use super::config::{Config, Form};
@@ -141,7 +140,13 @@ impl Transmitter {
     }
 
     /// Takes a packet that is not [refused](Self::refuses) and has [room](Self::has_room).
-    pub(super) fn send(&mut self, header: &Header, origin: Origin, payload: &[u8], sum: Crc32c) {
+    pub(super) fn send(
+        &mut self,
+        header: &Header,
+        origin: Origin,
+        payload: &[u8],
+        sum: Option<Crc32c>,
+    ) {
         let promised = &mut self.promised[usize::from(header.virtual_channel)];
         promised.data += header.payload_words();
         promised.headers += 1;

@@ -1,9 +1,9 @@
 //! A link of a node with what is kept beside it, and the fault monitor that listens to all of them.
 
+use gannet_checksum::Crc32c;
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
-use gannet_wire::crc32c::Crc32c;
 use gannet_wire::lofamo::{Assembler, Diagnostic};
 
 use crate::link::{
@@ -67,13 +67,13 @@ impl Port {
         }
     }
 
-    /// Gives a packet to the link; `sum` gives the sum of the payload, padded to whole words.
+    /// Gives a packet to the link; `sum` may be the sum of the payload, padded to whole words.
     pub fn send(
         &mut self,
         header: Header,
         origin: Origin,
         payload: &[u8],
-        sum: impl FnOnce() -> Crc32c,
+        sum: Option<Crc32c>,
     ) -> Result<(), Refused> {
         self.link.send_summed(header, origin, payload, sum)?;
         self.given += 1;

@@ -3,7 +3,6 @@
 use gannet_lattice::{Coordinates, LINKS};
 use gannet_rdma::{Outgoing, PhysicalMemory};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
-use gannet_wire::rdma::sealed_sum;
 
 use super::arbiter::{EJECTION, INJECTION, channel, port_of};
 use super::event::{Event, Reason};
@@ -162,7 +161,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let header = first_header(outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
         let payload = &bytes[..outgoing.length];
-        if port.send(header, origin, payload, || sealed_sum(payload)).is_err() {
+        if port.send(header, origin, payload, None).is_err() {
             return false;
         }
         self.counters.forwarded += 1;
@@ -196,7 +195,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         } else {
             let (out, header) = onward(arrival, output);
             let Some(to) = &mut self.ports[out] else { return false };
-            if to.send(header, arrival.origin, payload, || arrival.sum).is_err() {
+            if to.send(header, arrival.origin, payload, Some(arrival.sum)).is_err() {
                 return false;
             }
             self.counters.taken += 1;
@@ -266,7 +265,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             self.drop_first(port, from_vc, Reason::LinkRefuses);
             return Move::Done;
         };
-        match to.send(header, arrival.origin, from.link.payload(from_vc), || arrival.sum) {
+        match to.send(header, arrival.origin, from.link.payload(from_vc), Some(arrival.sum)) {
             Ok(()) => {
                 from.link.pop(from_vc);
                 self.counters.taken += 1;
@@ -292,7 +291,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let header = first_header(&waiting.outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
         let payload = &waiting.bytes[..waiting.outgoing.length];
-        match port.send(header, origin, payload, || sealed_sum(payload)) {
+        match port.send(header, origin, payload, None) {
             Ok(()) => self.counters.forwarded += 1,
             Err(Refused::NoCredit(_)) => return Move::Waits,
             Err(Refused::NotUp | Refused::WindowFull) => return Move::LinkWaits,

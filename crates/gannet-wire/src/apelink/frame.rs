@@ -28,6 +28,8 @@
 
 use core::fmt;
 
+use gannet_checksum::Crc32c;
+
 use super::{Packet, VIRTUAL_CHANNELS, WORD_LEN};
 use crate::error::{Error, Result};
 use crate::layout::{array, put};
@@ -86,7 +88,7 @@ impl Record for Head {
         let start = u32::from_be_bytes(array(bytes, 0));
         check_value(Self::FORMAT, "magic", MAGIC.into(), (start >> 8).into())?;
         check_value(Self::FORMAT, "version", VERSION.into(), (start & 0xff).into())?;
-        let sum = crc_fast::crc32_iscsi(&bytes[..SUMMED]);
+        let sum = Crc32c::of(&bytes[..SUMMED]).0;
         let got = u32::from_le_bytes(array(bytes, SUMMED));
         check_value(Self::FORMAT, "crc", sum.into(), got.into())?;
         check_value(Self::FORMAT, "flags", 0, (bytes[4] & !(RESEND | ASKS)).into())?;
@@ -114,22 +116,26 @@ impl Record for Head {
     }
 
     fn emit(&self, bytes: &mut [u8]) {
-        put(bytes, 0, (MAGIC << 8 | u32::from(VERSION)).to_be_bytes());
+        let magic = (MAGIC << 8 | u32::from(VERSION)).swap_bytes();
         let flag = |is_set, bit| if is_set { bit } else { 0 };
         let flags = flag(self.resend, RESEND) | flag(self.asks, ASKS);
-        put(bytes, 4, [flags, self.virtual_channels]);
-        put(bytes, 6, self.packets.to_le_bytes());
-        put(bytes, 8, self.session.to_le_bytes());
-        put(bytes, 12, self.echo.to_le_bytes());
-        put(bytes, 16, self.next.to_le_bytes());
-        put(bytes, 20, self.diagnostics.to_le_bytes());
-        put(bytes, 22, [0; 2]);
-        for (vc, Room { words, headers }) in self.room.iter().enumerate() {
-            put(bytes, 24 + 4 * vc, words.to_le_bytes());
-            put(bytes, 40 + 4 * vc, headers.to_le_bytes());
+        let (channels, packets) = (u32::from(self.virtual_channels), u32::from(self.packets));
+        let [first, second, third, fourth] = self.room;
+        // What is written in the pieces in which the sum reads it, does not keep that waiting.
+        let words = [
+            [magic, u32::from(flags) | channels << 8 | packets << 16],
+            [self.session, self.echo],
+            [self.next, self.diagnostics.into()],
+            [first.words, second.words],
+            [third.words, fourth.words],
+            [first.headers, second.headers],
+            [third.headers, fourth.headers],
+        ];
+        for (at, [low, high]) in words.into_iter().enumerate() {
+            put(bytes, 8 * at, (u64::from(low) | u64::from(high) << 32).to_le_bytes());
         }
         put(bytes, 56, self.frame_bytes.to_le_bytes());
-        let sum = crc_fast::crc32_iscsi(&bytes[..SUMMED]);
+        let sum = Crc32c::of(&bytes[..SUMMED]).0;
         put(bytes, SUMMED, sum.to_le_bytes());
     }
 }

@@ -13,10 +13,10 @@
 use core::fmt;
 
 use super::{FRAMED_LEN_MAX, Footer, Header, WORD_LEN, Word};
-use crate::crc32c::Crc32c;
 use crate::error::Result;
 use crate::layout::{array, check_len};
 use crate::record::Record;
+use gannet_checksum::Crc32c;
 
 const FORMAT: &str = "APElink packet";
 

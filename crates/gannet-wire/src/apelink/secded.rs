@@ -25,12 +25,13 @@ pub const DATA_BITS: u32 = 120;
 /// Mask of the data bits.
 pub const DATA: Word = (1 << DATA_BITS) - 1;
 
-const HAMMING_BITS: usize = 7;
+/// The top bit of check bits, which are those of a word or of a part of it.
+const PARITY: u8 = 1 << 7;
 
-/// For each Hamming bit the bits of the word whose parity is even in a right word.
-const GROUPS: [Word; HAMMING_BITS] = groups();
 /// The bit of the word that belongs to each number from 1 to 127.
 const PLACES: [u8; 128] = places();
+/// What each value of each byte of a word adds to its checks.
+static CHECKS: [[u8; 256]; size_of::<Word>()] = checks_of_bytes();
 
 const fn places() -> [u8; 128] {
     let mut places = [0; 128];
@@ -48,21 +49,27 @@ const fn places() -> [u8; 128] {
     places
 }
 
-const fn groups() -> [Word; HAMMING_BITS] {
+const fn checks_of_bytes() -> [[u8; 256]; size_of::<Word>()] {
     let places = places();
-    let mut groups = [0; HAMMING_BITS];
+    let mut numbers = [0; 128];
     let mut number = 1;
     while number < 128 {
-        let mut bit = 0;
-        while bit < HAMMING_BITS {
-            if number >> bit & 1 == 1 {
-                groups[bit] |= 1 << places[number];
-            }
-            bit += 1;
-        }
+        numbers[places[number as usize] as usize] = number;
         number += 1;
     }
-    groups
+    let mut checks = [[0; 256]; size_of::<Word>()];
+    let mut bit = 0;
+    while bit < 128 {
+        let mut value = 0;
+        while value < 256 {
+            if value >> (bit % 8) & 1 == 1 {
+                checks[bit / 8][value] ^= PARITY | numbers[bit];
+            }
+            value += 1;
+        }
+        bit += 1;
+    }
+    checks
 }
 
 /// What the check bits say of a word.
@@ -76,51 +83,44 @@ pub enum Decoded {
     Uncorrectable,
 }
 
-#[inline]
-const fn parity(word: Word) -> u32 {
-    word.count_ones() & 1
-}
-
 /// The data bits of `data` with their check bits; the top 8 bits of `data` are ignored.
 #[inline]
 pub const fn encode(data: Word) -> Word {
     let data = data & DATA;
-    let mut word = data;
-    let mut bit = 0;
-    while bit < HAMMING_BITS {
-        word |= (parity(data & GROUPS[bit]) as Word) << (DATA_BITS + bit as u32);
-        bit += 1;
-    }
-    word | (parity(word) as Word) << 127
+    // Each Hamming bit belongs to a power of two, so that it puts right this bit of the number alone.
+    let hamming = checks(data) & !PARITY;
+    let word = data | (hamming as Word) << DATA_BITS;
+    word | ((checks(word) & PARITY) as Word) << DATA_BITS
 }
 
 /// Whether no bit of `word` is wrong.
 #[inline]
 pub const fn is_clean(word: Word) -> bool {
-    syndrome(word) == 0 && parity(word) == 0
+    checks(word) == 0
 }
 
 /// Checks `word` and corrects one wrong bit.
 #[inline]
 pub const fn decode(word: Word) -> Decoded {
-    match (parity(word), syndrome(word)) {
+    let checks = checks(word);
+    match (checks & PARITY, checks & !PARITY) {
         (0, 0) => Decoded::Clean(word),
         (0, _) => Decoded::Uncorrectable,
         (_, 0) => Decoded::Corrected(word ^ 1 << 127),
-        (_, number) => Decoded::Corrected(word ^ 1 << PLACES[number]),
+        (_, number) => Decoded::Corrected(word ^ 1 << PLACES[number as usize]),
     }
 }
 
-/// The number of the wrong bit if exactly one of bits 0 to 126 is wrong.
+/// The exclusive or of the numbers of the bits that are set, and above it their parity: of a right word 0, and with one wrong bit its number.
 #[inline]
-const fn syndrome(word: Word) -> usize {
-    let mut number = 0;
-    let mut bit = 0;
-    while bit < HAMMING_BITS {
-        number |= (parity(word & GROUPS[bit]) as usize) << bit;
-        bit += 1;
+const fn checks(word: Word) -> u8 {
+    let bytes = word.to_le_bytes();
+    let (mut checks, mut at) = (0, 0);
+    while at < bytes.len() {
+        checks ^= CHECKS[at][bytes[at] as usize];
+        at += 1;
     }
-    number
+    checks
 }
 
 #[cfg(test)]
@@ -143,6 +143,23 @@ mod tests {
         let mut seen = [false; 127];
         PLACES[1..].iter().for_each(|&place| seen[usize::from(place)] = true);
         assert!(seen.iter().all(|&seen| seen));
+    }
+
+    #[test]
+    fn check_bits_are_the_parities_of_the_definition() {
+        for word in words() {
+            let is_in = |number: usize, bit: usize| {
+                word >> PLACES[number] & 1 == 1 && number >> bit & 1 == 1
+            };
+            for bit in 0..7 {
+                assert_eq!(
+                    (1..128).filter(|&number| is_in(number, bit)).count() % 2,
+                    0,
+                    "bit {bit}"
+                );
+            }
+            assert_eq!(word.count_ones() % 2, 0);
+        }
     }
 
     #[test]

@@ -138,9 +138,17 @@ fn headers_that_make_no_sense_are_refused() {
     ring.begin_tunnel(0, &[]);
     let bind = || UdpSocket::bind((address, 9)).ok();
     let program = patiently("no address", || ring.within(0, bind));
-    program.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let (needs_checksum, tcp_over_ipv4, unknown) = (1, 1, 0x7f);
     let headed = |bytes, fields| headed(address, bytes, fields);
+    let mut bytes = [0; 100];
+    program.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    // Its address is there before the node takes packets for it.
+    patiently("no packet gets through", || {
+        ring.forge(2, address, &[headed([needs_checksum, 0], [28, 0, 20, 6])]);
+        program.recv(&mut bytes).ok()
+    });
+    let late = std::iter::from_fn(|| program.recv(&mut bytes).ok()).count() as u64;
+    program.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     ring.forge(
         2,
         address,
@@ -153,9 +161,9 @@ fn headers_that_make_no_sense_are_refused() {
             headed([needs_checksum, 0], [28, 0, 20, 6]),
         ],
     );
-    let mut bytes = [0; 100];
     assert_eq!(program.recv(&mut bytes).unwrap(), 8);
     assert_eq!(bytes[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
     let counters = ring.end_tunnel();
-    assert_eq!((&counters["refused"], &counters["delivered"]), (&5.into(), &1.into()));
+    let count = |what: &str| counters[what].as_u64().unwrap();
+    assert!(count("refused") >= 5 && count("delivered") == late + 2, "{counters}");
 }

@@ -1,8 +1,8 @@
 //! Whatever frames arrive, an end stays within its bounds and goes on.
 
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::frame::Head;
 use gannet_wire::apelink::{Footer, packet};
-use gannet_wire::crc32c::Crc32c;
 use gannet_wire::record::Record;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Whatever words arrive, an end stays within its bounds and goes on.
 
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::{Credit, Footer, MAGIC, START, words_of};
-use gannet_wire::crc32c::Crc32c;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,9 +1,9 @@
 //! Any payload passes unchanged, whatever is inserted into it.
 
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::{
     Credit, Destination, ESCAPED_START, Footer, HEADER_ONLY, Header, MAGIC, START, Word, secded,
 };
-use gannet_wire::crc32c::Crc32c;
 use proptest::prelude::*;
 
 use super::*;
