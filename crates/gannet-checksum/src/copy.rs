@@ -19,6 +19,17 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
+/// Copies `from` to the front of `to`, and fills that up with zeros.
+///
+/// # Panics
+/// When `to` is shorter than `from`.
+#[inline]
+pub fn copy_padded(from: &[u8], to: &mut [u8]) {
+    let (place, padding) = to.split_at_mut(from.len());
+    copy(from, place);
+    padding.fill(0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,9 @@ pub(crate) enum Kernel {
     Avx512(Avx512),
 }
 
+/// Bytes up to which memcpy and the instruction for sums of words are as fast as vectors.
+const SHORT: usize = 256;
+
 /// Names of the ways to take sums that this machine has, slowest first.
 pub fn ways() -> impl Iterator<Item = &'static str> {
     Kernel::available().map(|kernel| match kernel {
@@ -75,6 +78,10 @@ impl Kernel {
     #[inline]
     pub(crate) fn copy(self, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
         match self {
+            _ if from.len() < SHORT => {
+                to.copy_from_slice(from);
+                self.sum(register, from)
+            }
             Self::Portable => {
                 copy(from, to);
                 // Still in the cache of the first level: a packet has no more than 16 KiB.

@@ -1,7 +1,7 @@
 //! Check sums of the bytes of packets, and copies of them.
 //!
 //! * [`Crc32c`] is the sum of bytes, of parts that follow each other, and of bytes while they are copied, which then costs no pass of its own;
-//! * [`copy`] copies alone.
+//! * [`copy`] and [`copy_padded`] copy alone.
 //!
 //! What the machine has is looked for once, by the first sum. All ways give the same bits; `unsafe` is in the files of instruction sets.
 
@@ -15,6 +15,6 @@ mod crc32c;
 mod folding;
 mod kernel;
 
-pub use copy::copy;
+pub use copy::{copy, copy_padded};
 pub use crc32c::Crc32c;
 pub use kernel::ways;

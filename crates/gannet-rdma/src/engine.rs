@@ -21,7 +21,7 @@ use super::receive_window::ReceiveWindow;
 use super::send_window::{Expiry, SendWindow};
 
 pub use post::{Get, PostError, Put};
-pub use sending::Outgoing;
+pub use sending::{Outgoing, Unwritten};
 
 /// Counts of what happened, since the engine was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -73,6 +73,6 @@ pub use configuration::{
     Configuration, ConfigurationError, ENGINES_MAX, ENTRIES_MAX, Limits, OPERATIONS_MAX, Overflow,
     Replay, Timing, TranslationCache, UNLIMITED,
 };
-pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError};
+pub use engine::{Counters, Engine, Get, Outgoing, PostError, Put, RegistrationError, Unwritten};
 pub use memory::PhysicalMemory;
 pub use receive_window::WINDOW_MAX;

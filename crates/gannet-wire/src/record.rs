@@ -39,6 +39,7 @@ pub trait Record: Sized {
     ///
     /// # Errors
     /// [`Error::Truncated`] when the bytes end too early, else as [`check`](Self::check).
+    #[inline]
     fn parse(bytes: &[u8]) -> Result<Self> {
         check_len(Self::FORMAT, bytes, Self::LEN)?;
         Self::check(bytes)?;
@@ -47,6 +48,7 @@ pub trait Record: Sized {
 }
 
 /// Tests that a field holds the value that the layout requires.
+#[inline]
 pub(crate) fn check_value(
     format: &'static str,
     field: &'static str,

@@ -22,25 +22,55 @@ pub struct Outgoing {
     pub length: usize,
 }
 
+/// A packet that was handed out and is still to be [written](Engine::write_packet).
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Unwritten {
+    /// What the header of a link says of it.
+    pub outgoing: Outgoing,
+    header: Repr,
+    extents: Extents,
+}
+
 impl<M: PhysicalMemory> Engine<M> {
     /// Writes the next packet for the link to the start of `out`, if there is one.
     ///
     /// # Panics
     /// When `out` is shorter than [`HEADER_LEN`] and the `data_bytes` of the configuration together.
     pub fn next_packet(&mut self, now: u64, out: &mut [u8]) -> Option<Outgoing> {
+        let packet = self.next_unwritten(now)?;
+        self.write_packet(&packet, &mut out[..packet.outgoing.length]);
+        Some(packet.outgoing)
+    }
+
+    /// The next packet for the link, if there is one, to be written before anything else is asked of the engine.
+    pub fn next_unwritten(&mut self, now: u64) -> Option<Unwritten> {
         self.advance(now);
         loop {
-            let outgoing = self.control_packet(out).or_else(|| self.data_packet(out));
+            let packet = self.control_packet().or_else(|| self.data_packet());
             self.start_reads();
             // Packets that were no longer wanted may have kept others from being read.
-            if outgoing.is_some() || !self.has_packet() {
-                return outgoing;
+            if packet.is_some() || !self.has_packet() {
+                return packet;
             }
         }
     }
 
+    /// Writes a packet to `out`, which has its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter.
+    pub fn write_packet(&self, packet: &Unwritten, out: &mut [u8]) {
+        let mut at = HEADER_LEN;
+        for (physical, bytes) in packet.extents.iter() {
+            self.memory.read(physical, &mut out[at..at + bytes]);
+            at += bytes;
+        }
+        packet.header.seal(&mut out[..at]);
+    }
+
     /// A packet that only acknowledges or refuses; none where the next one with data does that as well.
-    fn control_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
+    fn control_packet(&mut self) -> Option<Unwritten> {
         let index = self.control.pop_front()?;
         self.flow(index).is_in_control = false;
         if !self.flow(index).receive.has_refusal() && self.is_next(index) {
@@ -58,9 +88,10 @@ impl<M: PhysicalMemory> Engine<M> {
             }
             None => header,
         };
-        header.seal(&mut out[..HEADER_LEN]);
         self.counters.control += 1;
-        Some(Outgoing { destination: Node(header.destination), address: 0, length: HEADER_LEN })
+        let destination = Node(header.destination);
+        let outgoing = Outgoing { destination, address: 0, length: HEADER_LEN };
+        Some(Unwritten { outgoing, header, extents: Extents::default() })
     }
 
     /// Whether the next packet that has been read is one of this flow, and still wanted.
@@ -79,28 +110,25 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// The next packet that has been read and is still wanted.
-    fn data_packet(&mut self, out: &mut [u8]) -> Option<Outgoing> {
+    fn data_packet(&mut self) -> Option<Unwritten> {
         while let Some(read) = self.reads.front().copied() {
             if read.ready_at > self.now {
                 return None;
             }
             self.reads.pop_front();
             if let Some(slot) = self.wanted(&read) {
-                return Some(self.seal_data(&read, slot, out));
+                return Some(self.with_data(&read, slot));
             }
         }
         None
     }
 
-    fn seal_data(&mut self, read: &Read, slot: Slot, out: &mut [u8]) -> Outgoing {
+    fn with_data(&mut self, read: &Read, slot: Slot) -> Unwritten {
         let operation = self.operations.find(slot.request).copied();
         let says = packet_header(&slot, operation.as_ref());
         let carries = matches!(says.operation, Says::Put | Says::QuietPut | Says::Reply);
-        let mut length = HEADER_LEN;
-        for (physical, bytes) in read.extents.iter().filter(|_| carries) {
-            self.memory.read(physical, &mut out[length..length + bytes]);
-            length += bytes;
-        }
+        let extents = if carries { read.extents } else { Extents::default() };
+        let length = HEADER_LEN + extents.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let common = self.header(read.flow);
         let header = Repr {
             epoch: common.epoch,
@@ -112,13 +140,13 @@ impl<M: PhysicalMemory> Engine<M> {
             sequence: read.sequence,
             ..says
         };
-        header.seal(&mut out[..length]);
         let (now, replay) = (self.now, self.configuration.replay);
         let expires = self.flow(read.flow).send.sent(read.sequence, now, &replay);
         self.timer_at = self.timer_at.min(expires);
         let is_put = matches!(header.operation, Says::Put | Says::QuietPut);
         let address = if is_put { header.base + u64::from(header.offset) } else { 0 };
-        Outgoing { destination: Node(header.destination), address, length }
+        let outgoing = Outgoing { destination: Node(header.destination), address, length };
+        Unwritten { outgoing, header, extents }
     }
 
     /// Gives idle DMA engines something to read.

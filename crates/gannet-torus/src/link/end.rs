@@ -210,27 +210,29 @@ impl Link {
     ///
     /// As [`can_send`](Self::can_send); nothing has been taken then.
     pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
-        self.send_summed(header, origin, payload, None)
+        let write = |place: &mut [u8]| Crc32c::default().and_copied(payload, place);
+        self.send_written(header, origin, payload.len(), write)
     }
 
-    /// The same where `sum` may be the sum of the payload, padded to whole words.
+    /// The same of a payload of `size` bytes, which `write` writes to where the link keeps it, with zeros behind it up to a whole word, and gives the sum
+    /// of all of that.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
-    pub fn send_summed(
+    /// As [`send`](Self::send); `write` was not called then.
+    pub fn send_written(
         &mut self,
         header: Header,
         origin: Origin,
-        payload: &[u8],
-        sum: Option<Crc32c>,
+        size: usize,
+        write: impl FnOnce(&mut [u8]) -> Crc32c,
     ) -> Result<(), Refused> {
         let max = self.config.packet_words_max() * WORD_LEN;
-        if payload.len() > max {
-            return Err(Refused::TooLong { got: payload.len(), max });
+        if size > max {
+            return Err(Refused::TooLong { got: size, max });
         }
-        let header = Header { size: payload.len() as u16, ..header };
+        let header = Header { size: size as u16, ..header };
         self.can_send(&header)?;
-        self.transmitter.send(&header, origin, payload, sum);
+        self.transmitter.send(&header, origin, write);
         Ok(())
     }
 
@@ -351,6 +353,7 @@ impl Link {
     }
 
     /// The head of a frame that fits this end.
+    #[inline]
     fn check_head(&mut self, frame: &[u8]) -> Result<Head, FrameError> {
         let Form::Frames { bytes: near } = self.config.form else { return Err(FrameError::Words) };
         let head = Head::parse(frame).inspect_err(|_| self.counters.rx_credit_errors += 1)?;

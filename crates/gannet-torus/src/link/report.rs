@@ -59,6 +59,7 @@ impl Report {
     }
 
     /// The head of a frame of `packets` that says this on a link like `config`, and asks for an answer or not.
+    #[inline]
     pub(super) fn to_head(self, config: &Config, packets: u16, asks: bool) -> Head {
         let frame_bytes = match config.form {
             Form::Words => 0,
@@ -79,6 +80,7 @@ impl Report {
     }
 
     /// What the head of a frame says.
+    #[inline]
     pub(super) fn of_head(head: &Head) -> Self {
         let &Head { room, diagnostics, next, session, echo, resend, .. } = head;
         Self { room, diagnostics, next, session, echo, resend }

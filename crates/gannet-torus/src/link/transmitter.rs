@@ -144,13 +144,12 @@ impl Transmitter {
         &mut self,
         header: &Header,
         origin: Origin,
-        payload: &[u8],
-        sum: Option<Crc32c>,
+        write: impl FnOnce(&mut [u8]) -> Crc32c,
     ) {
         let promised = &mut self.promised[usize::from(header.virtual_channel)];
         promised.data += header.payload_words();
         promised.headers += 1;
-        self.window.push(header, origin, payload, sum);
+        self.window.push(header, origin, write);
     }
 
     /// Whether there is nothing but credits to be sent.

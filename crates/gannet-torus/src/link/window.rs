@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gannet_checksum::{Crc32c, copy};
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
 
 use super::payloads::Payloads;
@@ -67,28 +67,18 @@ impl Window {
         self.entries.len() < self.entries_max && self.words + words <= self.words_max
     }
 
-    /// Appends a packet; `sum` is that of the payload, padded to whole words, and is taken if it is not known.
+    /// Appends a packet, whose payload, padded to whole words, `write` writes, and gives its sum.
     pub(super) fn push(
         &mut self,
         header: &Header,
         origin: Origin,
-        payload: &[u8],
-        sum: Option<Crc32c>,
+        write: impl FnOnce(&mut [u8]) -> Crc32c,
     ) {
         let words = header.payload_words();
         let virtual_channel = usize::from(header.virtual_channel);
         let header = header.to_word();
         let at = self.payloads.place(words, self.entries.is_empty());
-        let place = self.payloads.get_mut(at, words);
-        let sum = match sum {
-            Some(sum) => {
-                let (place, padding) = place.split_at_mut(payload.len());
-                copy(payload, place);
-                padding.fill(0);
-                sum
-            }
-            None => Crc32c::default().and_copied(payload, place),
-        };
+        let sum = write(self.payloads.get_mut(at, words));
         self.payloads.keep(at, words);
         self.words += words;
         self.entries.push_back(Entry {
@@ -199,7 +189,8 @@ mod tests {
             let words = (0..size).flat_map(|word| Word::from(100 * size + word).to_le_bytes());
             let header = Header { size: 16 * size, ..Header::default() };
             let payload = words.collect::<Vec<_>>();
-            window.push(&header, Origin::default(), &payload, None);
+            let write = |place: &mut [u8]| Crc32c::default().and_copied(&payload, place);
+            window.push(&header, Origin::default(), write);
         }
         window
     }
@@ -243,7 +234,7 @@ mod tests {
     fn a_window_has_room_for_so_many_packets_and_words() {
         let mut window = Window::new(2, 10, 10);
         let header = Header { size: 160, ..Header::default() };
-        window.push(&header, Origin::default(), &[7; 160], None);
+        window.push(&header, Origin::default(), |_| Crc32c::default());
         assert!(!window.has_room(1) && window.has_room(0));
     }
 }

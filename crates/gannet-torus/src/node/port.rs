@@ -1,10 +1,11 @@
 //! A link of a node with what is kept beside it, and the fault monitor that listens to all of them.
 
-use gannet_checksum::Crc32c;
+use gannet_checksum::copy_padded;
 use gannet_lattice::{Direction, LINKS, Lattice, Node};
 use gannet_lofamo::{Disassembler, Nic, NicAction, Thresholds, Timing};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
 use gannet_wire::lofamo::{Assembler, Diagnostic};
+use gannet_wire::rdma::sealed_sum;
 
 use crate::link::{
     Arrival, Config, ConfigError, Counters, Event, FrameError, Link, Origin, Refused,
@@ -67,15 +68,42 @@ impl Port {
         }
     }
 
-    /// Gives a packet to the link; `sum` may be the sum of the payload, padded to whole words.
-    pub fn send(
+    /// Gives a packet to the link.
+    pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
+        self.link.send(header, origin, payload)?;
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Gives a packet to the link that another one brought.
+    pub fn forward(
+        &mut self,
+        header: Header,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) -> Result<(), Refused> {
+        self.link.send_written(header, arrival.origin, payload.len(), |place| {
+            copy_padded(payload, place);
+            arrival.sum
+        })?;
+        self.given += 1;
+        Ok(())
+    }
+
+    /// Gives a packet of the engine to the link, which `write` writes.
+    pub fn send_written(
         &mut self,
         header: Header,
         origin: Origin,
-        payload: &[u8],
-        sum: Option<Crc32c>,
+        size: usize,
+        write: impl FnOnce(&mut [u8]),
     ) -> Result<(), Refused> {
-        self.link.send_summed(header, origin, payload, sum)?;
+        self.link.send_written(header, origin, size, |place| {
+            let (packet, padding) = place.split_at_mut(size);
+            write(packet);
+            padding.fill(0);
+            sealed_sum(packet)
+        })?;
         self.given += 1;
         Ok(())
     }

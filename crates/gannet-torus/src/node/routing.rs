@@ -1,7 +1,7 @@
 //! Packets from input to output.
 
 use gannet_lattice::{Coordinates, LINKS};
-use gannet_rdma::{Outgoing, PhysicalMemory};
+use gannet_rdma::{Outgoing, PhysicalMemory, Unwritten};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
 
 use super::arbiter::{EJECTION, INJECTION, channel, port_of};
@@ -121,36 +121,28 @@ impl<M: PhysicalMemory> TorusNode<M> {
             if !self.engine.has_packet() {
                 break;
             }
-            let Some(mut bytes) = self.injection.buffer() else { break };
-            let Some(outgoing) = self.engine.next_packet(now, &mut bytes) else {
-                return self.injection.free(bytes);
-            };
+            if !self.injection.has_room() {
+                break;
+            }
+            let Some(packet) = self.engine.next_unwritten(now) else { return };
             self.counters.injected += 1;
-            match self.guide.first_output(outgoing.destination) {
-                Ok(output) if self.inject_at_once(&outgoing, output, &bytes, now) => {
-                    self.injection.free(bytes);
-                }
+            match self.guide.first_output(packet.outgoing.destination) {
+                Ok(output) if self.inject_at_once(&packet, output, now) => {}
                 Ok(output) => {
+                    let Some(mut bytes) = self.injection.buffer() else { return };
+                    let outgoing = packet.outgoing;
+                    self.engine.write_packet(&packet, &mut bytes[..outgoing.length]);
                     self.injection.push(Waiting { outgoing, output, bytes });
                     self.look_at_injection();
                 }
-                Err(reason) => {
-                    self.counters.drop_one(reason);
-                    self.injection.free(bytes);
-                }
+                Err(reason) => self.counters.drop_one(reason),
             }
         }
         self.look_at_injection();
     }
 
     /// Gives a packet of the engine to a link before it waits; not where others do who want to go the same way.
-    fn inject_at_once(
-        &mut self,
-        outgoing: &Outgoing,
-        output: usize,
-        bytes: &[u8],
-        now: u64,
-    ) -> bool {
+    fn inject_at_once(&mut self, packet: &Unwritten, output: usize, now: u64) -> bool {
         if output == EJECTION || self.is_paused {
             return false;
         }
@@ -158,10 +150,10 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let Some(grant) = self.arbiter.grant_alone(INJECTION, output, place) else { return false };
         let (out, vc) = port_of(output);
         let Some(port) = self.ports[out].as_mut() else { return false };
-        let header = first_header(outgoing, vc, self.guide.epoch);
+        let header = first_header(&packet.outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
-        let payload = &bytes[..outgoing.length];
-        if port.send(header, origin, payload, None).is_err() {
+        let write = |place: &mut [u8]| self.engine.write_packet(packet, place);
+        if port.send_written(header, origin, packet.outgoing.length, write).is_err() {
             return false;
         }
         self.counters.forwarded += 1;
@@ -195,7 +187,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         } else {
             let (out, header) = onward(arrival, output);
             let Some(to) = &mut self.ports[out] else { return false };
-            if to.send(header, arrival.origin, payload, Some(arrival.sum)).is_err() {
+            if to.forward(header, arrival, payload).is_err() {
                 return false;
             }
             self.counters.taken += 1;
@@ -265,7 +257,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
             self.drop_first(port, from_vc, Reason::LinkRefuses);
             return Move::Done;
         };
-        match to.send(header, arrival.origin, from.link.payload(from_vc), Some(arrival.sum)) {
+        match to.forward(header, &arrival, from.link.payload(from_vc)) {
             Ok(()) => {
                 from.link.pop(from_vc);
                 self.counters.taken += 1;
@@ -291,7 +283,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let header = first_header(&waiting.outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
         let payload = &waiting.bytes[..waiting.outgoing.length];
-        match port.send(header, origin, payload, None) {
+        match port.send(header, origin, payload) {
             Ok(()) => self.counters.forwarded += 1,
             Err(Refused::NoCredit(_)) => return Move::Waits,
             Err(Refused::NotUp | Refused::WindowFull) => return Move::LinkWaits,

@@ -84,6 +84,7 @@ impl Record for Head {
     const FORMAT: &'static str = "APElink frame";
     const LEN: usize = 64;
 
+    #[inline]
     fn check(bytes: &[u8]) -> Result<()> {
         let start = u32::from_be_bytes(array(bytes, 0));
         check_value(Self::FORMAT, "magic", MAGIC.into(), (start >> 8).into())?;
@@ -95,6 +96,7 @@ impl Record for Head {
         check_value(Self::FORMAT, "reserved", 0, u16::from_le_bytes(array(bytes, 22)).into())
     }
 
+    #[inline]
     fn read(bytes: &[u8]) -> Self {
         let u32_at = |at| u32::from_le_bytes(array(bytes, at));
         let u16_at = |at| u16::from_le_bytes(array(bytes, at));
@@ -115,6 +117,7 @@ impl Record for Head {
         }
     }
 
+    #[inline]
     fn emit(&self, bytes: &mut [u8]) {
         let magic = (MAGIC << 8 | u32::from(VERSION)).swap_bytes();
         let flag = |is_set, bit| if is_set { bit } else { 0 };
