@@ -41,6 +41,9 @@ mod tests {
             let mut to = vec![0; length];
             copy(&from, &mut to);
             assert_eq!(from, to);
+            let mut padded = vec![0xa5; length + 15];
+            copy_padded(&from, &mut padded);
+            assert!(padded[..length] == from && padded[length..] == [0; 15]);
         }
     }
 }

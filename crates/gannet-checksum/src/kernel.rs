@@ -21,7 +21,7 @@ pub(crate) enum Kernel {
     Avx512(Avx512),
 }
 
-/// Bytes up to which memcpy and the instruction for sums of words are as fast as vectors.
+/// Below so many bytes memcpy and a sum behind it are as fast as both in one.
 const SHORT: usize = 256;
 
 /// Names of the ways to take sums that this machine has, slowest first.

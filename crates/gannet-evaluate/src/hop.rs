@@ -56,10 +56,11 @@ impl Hop {
     /// The passes over the bytes of a packet, ns, where each takes so much.
     fn passes_ns(self, copy: f64, sum: f64, summed_copy: f64) -> f64 {
         match self {
+            Self::Words => 2.0 * summed_copy,
             // To the window and out of the frame with sums, to the frame without.
-            Self::Words | Self::Frames => copy + 2.0 * summed_copy,
+            Self::Frames => copy + 2.0 * summed_copy,
             // Out of memory, to the frame and to memory; a sum by the engine and one by the far end of the link.
-            Self::Put => 3.0 * copy + 2.0 * sum + summed_copy,
+            Self::Put => 3.0 * copy + 2.0 * sum,
         }
     }
 }
@@ -88,7 +89,7 @@ pub struct HopRow {
     pub gbit_per_s: f64,
     /// Copying the payload and then taking its check sum, twice each, in ns.
     pub limit_ns: f64,
-    /// The limit by the packet: 1 is the best.
+    /// The limit by the packet; where sums are taken while bytes are copied, more than 1 is possible.
     pub ratio: f64,
     /// What is left of a packet without the copies and check sums that this hop makes, in ns.
     pub beside_ns: f64,

@@ -98,6 +98,19 @@ pub struct Port {
     pub failure: Option<String>,
 }
 
+impl Port {
+    /// What came and was not taken, in words; nothing where that is nothing.
+    fn turned_away(&self) -> String {
+        let kinds = [
+            (self.strangers, "frames of others"),
+            (self.refused, "frames that do not fit"),
+            (self.messages_refused, "messages"),
+        ];
+        let words = kinds.into_iter().filter(|(count, _)| *count > 0);
+        words.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A node of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Member {
@@ -401,6 +414,12 @@ impl fmt::Display for Status {
                 if port.link_up { "up" } else { "down" },
                 port.other.as_deref().unwrap_or("-"),
             )?;
+        }
+        for port in &self.ports {
+            let turned_away = port.turned_away();
+            if !turned_away.is_empty() {
+                writeln!(f, "  {:<16} turned away: {turned_away}", port.name)?;
+            }
         }
         if let Some(sizes) = self.sizes {
             self.planes(sizes, f)?;

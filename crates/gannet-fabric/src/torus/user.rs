@@ -247,8 +247,8 @@ impl User {
         }
     }
 
-    /// Has the node carry IP packets between `device` and the other nodes, whose addresses begin with `first`, by way of memory of this process: `rings`,
-    /// to which other nodes put packets, and `buffers`, to which those of the device are read.
+    /// Has the node carry IP packets between `device` and the other nodes, whose addresses begin with `first`, by way of memory of this process alone: `rings`,
+    /// to a view of which other nodes put packets, and `buffers`, to which those of the device are read.
     ///
     /// # Errors
     /// When the node refuses it, or has ended.

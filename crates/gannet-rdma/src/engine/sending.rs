@@ -18,7 +18,7 @@ pub struct Outgoing {
     /// Virtual address of its data at the destination; 0 if it has none or the destination alone
     /// knows.
     pub address: u64,
-    /// Bytes that were written: end-to-end header and data.
+    /// Bytes of end-to-end header and data.
     pub length: usize,
 }
 

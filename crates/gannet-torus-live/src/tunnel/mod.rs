@@ -24,7 +24,7 @@ use gannet_memory::SharedRegion;
 use serde::Serialize;
 
 pub(crate) use self::carrier::{Carrier, Memory};
-use crate::user::{Completion, DeviceId, Place, Reach, RegionId, User, UserError};
+use crate::user::{DeviceId, Place, Reach, RegionId, User, UserError};
 
 /// Number of the process that carries IP at each node.
 pub const PROCESS: u16 = 1;
@@ -73,7 +73,7 @@ pub struct Counters {
     pub delivered_bytes: u64,
     /// Arrivals that are no packet.
     pub malformed: u64,
-    /// Arrived packets that the device did not take, or that came before the node carried them.
+    /// Arrived packets that the device did not take.
     pub refused: u64,
 }
 
@@ -175,8 +175,6 @@ pub struct Tunnel {
     moves: u64,
     buffers: RegionId,
     device: DeviceId,
-    /// Packets that came before the node carried them.
-    early: u64,
 }
 
 impl Tunnel {
@@ -198,7 +196,7 @@ impl Tunnel {
             return Err(UserError::Ended);
         }
         let (buffers, device) = begun?;
-        Ok(Self { user, moves, buffers, device, early: 0 })
+        Ok(Self { user, moves, buffers, device })
     }
 
     fn begin(
@@ -212,11 +210,14 @@ impl Tunnel {
             SharedRegion::new(bytes as usize)
                 .map_err(|error| UserError::System(io::Error::other(error)))
         };
-        let rings = memory(ring_bytes(nodes) * nodes)?;
-        let rings = user.register(rings, RINGS_ADDRESS, Reach::Write)?;
-        user.register(memory(1)?, TAKEN_ADDRESS, Reach::Write)?;
+        let bytes = ring_bytes(nodes) * nodes;
+        let rings = user.register(memory(bytes)?, 0, Reach::Own)?;
         let buffers = user.register(memory(BUFFERS_BYTES)?, 0, Reach::Own)?;
-        Ok((buffers, user.carry(device, rings, buffers, first)?))
+        let device = user.carry(device, rings, buffers, first)?;
+        // A packet that came before the node carries them would be lost.
+        user.register(memory(1)?, TAKEN_ADDRESS, Reach::Write)?;
+        user.view(rings, (0, bytes), RINGS_ADDRESS, Reach::Write)?;
+        Ok((buffers, device))
     }
 
     /// What has become of packets. Those under way when the node has ended have perhaps not arrived.
@@ -227,7 +228,6 @@ impl Tunnel {
         let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
         let under_way = words.next().expect("it is the first word");
         let mut counters = Counters::of_words(std::array::from_fn(|_| words.next().unwrap_or(0)));
-        counters.refused += self.early;
         if self.user.has_ended() {
             counters.failed += under_way;
         }
@@ -239,15 +239,8 @@ impl Tunnel {
     /// # Errors
     /// When the system cannot wait.
     pub fn wait(&mut self, most: Duration) -> io::Result<()> {
-        self.count_early();
+        while self.user.poll().is_some() {}
         self.user.wait(most)
-    }
-
-    fn count_early(&mut self) {
-        while let Some(completion) = self.user.poll() {
-            let is_packet = matches!(completion, Completion::Arrived { address, .. } if address >= RINGS_ADDRESS);
-            self.early += u64::from(is_packet);
-        }
     }
 
     /// Whether it has to be made anew: the node has ended, or the host has another place.
@@ -265,7 +258,6 @@ impl Tunnel {
     pub fn finish(mut self) -> Counters {
         // Who does not answer has ended, and says no more.
         let _ended = self.user.take_back(self.device);
-        self.count_early();
         self.counters()
     }
 }

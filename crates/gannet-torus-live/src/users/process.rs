@@ -189,15 +189,13 @@ impl Process {
         memory: &NodeMemory,
     ) -> Result<(), Refused> {
         self.refuses(number).map_or(Ok(()), Err)?;
-        let slot = |number, reach, address| {
+        let slot = |number| {
             let is_it = |it: &&Region| it.number == number && it.of.is_none();
-            let region = self.regions.iter().find(is_it)?;
-            (region.reach == reach && region.address == address).then_some(region.slot)
+            self.regions.iter().find(is_it).filter(|it| it.reach == Reach::Own).map(|it| it.slot)
         };
         let carrier = || {
             let regions = [rings, buffers];
-            let rings = slot(rings, Reach::Write, tunnel::RINGS_ADDRESS)?;
-            let slots = tunnel::Memory { regions, rings, buffers: slot(buffers, Reach::Own, 0)? };
+            let slots = tunnel::Memory { regions, rings: slot(rings)?, buffers: slot(buffers)? };
             Carrier::new((number, device), place?, first, (slots, memory))
         };
         let is_idle = self.posted == 0 && self.pending.is_none() && self.carrier.is_none();

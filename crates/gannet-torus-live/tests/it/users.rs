@@ -274,29 +274,30 @@ fn a_device_is_carried_for_one_process_with_the_memory_that_it_takes() {
     let directory = tempfile::tempdir().unwrap();
     let hosts = machine_with_users("2", directory.path());
     let (device, _program) = UnixDatagram::pair().unwrap();
-    let carry = |process, rings, buffers, address| {
+    let carry = |process, rings, buffers, reach| {
         let mut user = user(directory.path(), 0, process);
-        let rings = memory(&mut user, rings, address, Reach::Write);
+        let rings = memory(&mut user, rings, RINGS_ADDRESS, reach);
         let buffers = memory(&mut user, buffers, 0, Reach::Own);
         user.carry(device.as_fd(), rings, buffers, 10).map(|device| (user, device, buffers))
     };
     let (rings, all) = (2 * tunnel::ring_bytes(2) as usize, 16 << 20);
     let wrong = [
-        (PROCESS + 1, rings, all, RINGS_ADDRESS),
-        (PROCESS, rings - 4096, all, RINGS_ADDRESS),
-        (PROCESS, rings, 1 << 20, RINGS_ADDRESS),
-        (PROCESS, rings, all, RINGS_ADDRESS + 4096),
+        (PROCESS + 1, rings, all, Reach::Own),
+        (PROCESS, rings - 4096, all, Reach::Own),
+        (PROCESS, rings, 1 << 20, Reach::Own),
+        // Others would reach them before they are carried.
+        (PROCESS, rings, all, Reach::Write),
     ];
-    for (process, rings, buffers, address) in wrong {
-        let refused = carry(process, rings, buffers, address).unwrap_err();
+    for (process, rings, buffers, reach) in wrong {
+        let refused = carry(process, rings, buffers, reach).unwrap_err();
         assert!(matches!(refused, UserError::Refused(Refused::Device)), "{refused}");
     }
-    let (mut user, device, _) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
+    let (mut user, device, _) = carry(PROCESS, rings, all, Reach::Own).unwrap();
     assert!(user.is_carried(device));
     user.take_back(device).unwrap();
     assert!(!user.is_carried(device));
     drop(user);
-    let (mut user, device, buffers) = carry(PROCESS, rings, all, RINGS_ADDRESS).unwrap();
+    let (mut user, device, buffers) = carry(PROCESS, rings, all, Reach::Own).unwrap();
     user.deregister(buffers).unwrap();
     assert!(!user.is_carried(device), "its memory is gone");
     stop(hosts);

@@ -20,6 +20,17 @@ pub struct Arrival {
     pub sum: Crc32c,
 }
 
+impl Arrival {
+    /// Its payload out of that and the padding that came with it, as it goes on: with zeros, of which its sum then is.
+    pub(super) fn going_on<'a>(&mut self, padded: &'a [u8]) -> &'a [u8] {
+        let (own, padding) = padded.split_at(self.header.size.into());
+        if padding.iter().any(|&byte| byte != 0) {
+            self.sum = Crc32c::of_padded(own);
+        }
+        own
+    }
+}
+
 /// A packet of which not all has come.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
@@ -94,8 +105,9 @@ impl Fifo {
     }
 
     /// Accepts the packet under way; `false` if there was no room for it.
-    pub(super) fn accept(&mut self, arrival: Arrival) -> bool {
+    pub(super) fn accept(&mut self, mut arrival: Arrival) -> bool {
         let Some(Coming { at, words, .. }) = self.coming.take() else { return false };
+        arrival.going_on(self.payloads.get(at, words));
         self.payloads.keep(at, words);
         self.packets.push_back((arrival, at));
         self.words += words;
@@ -177,6 +189,15 @@ mod tests {
         assert_eq!(fifo.room(), Room::default());
         fifo.pop();
         assert_eq!(firsts(&fifo), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_packet_goes_on_with_zeros_whatever_it_was_padded_with() {
+        let mut fifo = Fifo::new(8, 2, 8);
+        fifo.begin(2);
+        let sum = fifo.push(&[3; 32], Crc32c::default());
+        assert!(fifo.accept(Arrival { sum, ..arrival(17) }));
+        assert_eq!(fifo.front().unwrap().sum, Crc32c::of_padded(&[3; 17]));
     }
 
     #[test]

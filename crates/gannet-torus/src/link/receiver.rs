@@ -248,11 +248,7 @@ impl LinkReceiver {
         let Some(mut arrival) = self.footer(Word::from_le_bytes(*footer), counters) else {
             return (None, Some(bytes));
         };
-        let (own, padding) = payload.split_at(arrival.header.size.into());
-        if padding.iter().any(|&byte| byte != 0) {
-            // It goes on with zeros.
-            arrival.sum = Crc32c::of_padded(own);
-        }
+        let own = arrival.going_on(payload);
         let has_room = match take {
             None => self.fifo_of(&arrival).accept(arrival),
             Some(take) => {

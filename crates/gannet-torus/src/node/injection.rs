@@ -52,6 +52,11 @@ impl Injection {
         self.free.pop()
     }
 
+    /// Takes back memory whose packet does not wait.
+    pub fn free(&mut self, bytes: Box<[u8]>) {
+        self.free.push(bytes);
+    }
+
     /// Takes a packet.
     pub fn push(&mut self, waiting: Waiting) {
         self.waiting.push_back(waiting);

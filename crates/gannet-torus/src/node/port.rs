@@ -68,13 +68,6 @@ impl Port {
         }
     }
 
-    /// Gives a packet to the link.
-    pub fn send(&mut self, header: Header, origin: Origin, payload: &[u8]) -> Result<(), Refused> {
-        self.link.send(header, origin, payload)?;
-        self.given += 1;
-        Ok(())
-    }
-
     /// Gives a packet to the link that another one brought.
     pub fn forward(
         &mut self,

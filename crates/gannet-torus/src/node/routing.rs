@@ -1,5 +1,6 @@
 //! Packets from input to output.
 
+use gannet_checksum::copy;
 use gannet_lattice::{Coordinates, LINKS};
 use gannet_rdma::{Outgoing, PhysicalMemory, Unwritten};
 use gannet_wire::apelink::{Destination, Header, TIME_BITS};
@@ -121,21 +122,25 @@ impl<M: PhysicalMemory> TorusNode<M> {
             if !self.engine.has_packet() {
                 break;
             }
-            if !self.injection.has_room() {
-                break;
-            }
-            let Some(packet) = self.engine.next_unwritten(now) else { return };
+            let Some(mut bytes) = self.injection.buffer() else { break };
+            let Some(packet) = self.engine.next_unwritten(now) else {
+                return self.injection.free(bytes);
+            };
             self.counters.injected += 1;
             match self.guide.first_output(packet.outgoing.destination) {
-                Ok(output) if self.inject_at_once(&packet, output, now) => {}
+                Ok(output) if self.inject_at_once(&packet, output, now) => {
+                    self.injection.free(bytes);
+                }
                 Ok(output) => {
-                    let Some(mut bytes) = self.injection.buffer() else { return };
                     let outgoing = packet.outgoing;
                     self.engine.write_packet(&packet, &mut bytes[..outgoing.length]);
                     self.injection.push(Waiting { outgoing, output, bytes });
                     self.look_at_injection();
                 }
-                Err(reason) => self.counters.drop_one(reason),
+                Err(reason) => {
+                    self.counters.drop_one(reason);
+                    self.injection.free(bytes);
+                }
             }
         }
         self.look_at_injection();
@@ -283,7 +288,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
         let header = first_header(&waiting.outgoing, vc, self.guide.epoch);
         let origin = Origin { source: self.guide.node.0, time: now & TIME_MASK };
         let payload = &waiting.bytes[..waiting.outgoing.length];
-        match port.send(header, origin, payload) {
+        match port.send_written(header, origin, payload.len(), |place| copy(payload, place)) {
             Ok(()) => self.counters.forwarded += 1,
             Err(Refused::NoCredit(_)) => return Move::Waits,
             Err(Refused::NotUp | Refused::WindowFull) => return Move::LinkWaits,

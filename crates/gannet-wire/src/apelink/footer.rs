@@ -127,7 +127,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sums_are_tried_in_all_ways() {
+    fn ways_to_sum_that_this_machine_lacks_are_told() {
         for way in ["avx2", "avx512"] {
             if !gannet_checksum::ways().any(|it| it == way) {
                 skipped(format_args!("check sums by {way}"), "this processor lacks it");

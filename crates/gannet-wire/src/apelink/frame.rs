@@ -124,7 +124,7 @@ impl Record for Head {
         let flags = flag(self.resend, RESEND) | flag(self.asks, ASKS);
         let (channels, packets) = (u32::from(self.virtual_channels), u32::from(self.packets));
         let [first, second, third, fourth] = self.room;
-        // What is written in the pieces in which the sum reads it, does not keep that waiting.
+        // Written in the pieces in which the sum reads, so that it need not wait for them.
         let words = [
             [magic, u32::from(flags) | channels << 8 | packets << 16],
             [self.session, self.echo],

@@ -15,8 +15,8 @@ const SIZES: [u64; 4] = [64, 512, 1500, 4096];
 /// Measures a hop of the torus in memory: both ends of a link on one core, word by word and in frames of whole packets,
 /// and PUTs of 64 KiB between two nodes.
 ///
-/// Beside each stands what no hop with check sums can do without, measured in turn with it on the same core: copying the
-/// payload and taking its CRC-32C at each end; `ratio` is this limit by the hop. `beside` is what is left of a packet when
+/// Beside each stands what hops with check sums commonly take, measured in turn with it on the same core: copying the
+/// payload and then taking its CRC-32C, at each end; `ratio` is this limit by the hop, and may be more than 1 where both are done in one pass. `beside` is what is left of a packet when
 /// all copies and check sums that the hop makes are taken off. Times are medians of seven passes.
 ///
 /// Example: gannet bench hop --bytes 1024,4096 --frame-bytes 8972

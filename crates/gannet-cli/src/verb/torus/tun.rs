@@ -88,8 +88,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
-        sum += carry(tunnel, arguments, &signals)?;
-        if signals.received().is_some() {
+        let (counters, is_gone) = carry(tunnel, &signals)?;
+        sum += counters;
+        if is_gone || signals.received().is_some() {
             break signals.received();
         }
     };
@@ -98,7 +99,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else {
         output::text(&sum.to_string())?;
     }
-    Ok(signal.map_or(Outcome::Ok, Outcome::Interrupted))
+    match signal {
+        Some(signal) => Ok(Outcome::Interrupted(signal)),
+        None => anyhow::bail!("the network device {} is gone", arguments.device),
+    }
 }
 
 fn check(arguments: &Arguments) -> Result<(), Usage> {
@@ -160,13 +164,14 @@ fn placed(mut user: User, signals: &Signals) -> anyhow::Result<Option<(User, Pla
     }
 }
 
-/// Has packets of a device carried until a signal comes, or the host has no longer this place; gives what has become of them.
-fn carry(mut tunnel: Tunnel, arguments: &Arguments, signals: &Signals) -> anyhow::Result<Counters> {
-    while !tunnel.is_over() && signals.received().is_none() {
-        anyhow::ensure!(!tunnel.is_gone(), "the network device {} is gone", arguments.device);
+/// Has packets of a device carried until a signal comes, the host has no longer this place or the device is gone; gives what has become of them,
+/// and whether it is gone.
+fn carry(mut tunnel: Tunnel, signals: &Signals) -> anyhow::Result<(Counters, bool)> {
+    while !tunnel.is_over() && !tunnel.is_gone() && signals.received().is_none() {
         tunnel.wait(LOOK)?;
     }
-    Ok(tunnel.finish())
+    let is_gone = tunnel.is_gone();
+    Ok((tunnel.finish(), is_gone))
 }
 
 /// Bytes of the longest packet.

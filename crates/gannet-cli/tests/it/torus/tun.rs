@@ -12,7 +12,7 @@ use gannet_torus_live::user::{Local, Reach, Remote, User};
 use gannet_wire::ipv4;
 use serde_json::Value;
 
-use super::namespaces::{Ends, Ring, patiently, signal, there_and_back};
+use super::namespaces::{Ends, Ring, ip, patiently, signal, there_and_back};
 
 impl Ring {
     /// Carries IP at a host.
@@ -24,9 +24,14 @@ impl Ring {
 
     /// Ends what began first; gives what it has counted.
     fn end_tunnel(&mut self) -> Value {
+        signal(&self.programs[0], "INT");
+        self.ended_tunnel(130)
+    }
+
+    /// What has counted that which began first, which ends with this code.
+    fn ended_tunnel(&mut self, code: i32) -> Value {
         let mut tunnel = self.programs.remove(0);
-        signal(&tunnel, "INT");
-        assert_eq!(tunnel.wait().unwrap().code(), Some(130));
+        assert_eq!(tunnel.wait().unwrap().code(), Some(code));
         let mut told = String::new();
         tunnel.stdout.take().unwrap().read_to_string(&mut told).unwrap();
         serde_json::from_str(&told).unwrap()
@@ -129,6 +134,21 @@ fn programs_reach_each_other_whatever_the_mtu_is() {
 }
 
 #[test]
+fn a_device_that_is_deleted_leaves_what_was_counted() {
+    let mut ring = match Ring::lay(Ends::Addresses) {
+        Ok(ring) => ring,
+        Err(why) => return skipped("a device that is deleted", why),
+    };
+    let address = ring.address(0);
+    ring.begin_tunnel(0, &[]);
+    let bind = || UdpSocket::bind((address, 0)).ok();
+    patiently("no address", || ring.within(0, bind));
+    ip(&format!("-n {} link delete gannet0", ring.namespace(0))).unwrap();
+    let counters = ring.ended_tunnel(1);
+    assert!(counters["offered"].is_u64(), "{counters}");
+}
+
+#[test]
 fn headers_that_make_no_sense_are_refused() {
     let mut ring = match Ring::lay(Ends::Addresses) {
         Ok(ring) => ring,
@@ -165,5 +185,5 @@ fn headers_that_make_no_sense_are_refused() {
     assert_eq!(bytes[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
     let counters = ring.end_tunnel();
     let count = |what: &str| counters[what].as_u64().unwrap();
-    assert!(count("refused") >= 5 && count("delivered") == late + 2, "{counters}");
+    assert_eq!((count("refused"), count("delivered")), (5, late + 2), "{counters}");
 }
