@@ -207,7 +207,8 @@ fn primitives_that_belong_together_lead_to_records_of_both_detectors() {
         return;
     }
     assert_eq!(ended.open_books(), [""; 0]);
-    assert_eq!(ended.ledger("answered", "delivered"), sent.events.len() as u64);
+    let answered = ended.ledger("answered", "delivered");
+    assert_eq!(answered, sent.events.len() as u64, "{}", ended.report["ledger"]);
     assert_eq!(ended.ledger("other_primitives", "delivered"), sent.primitives.len() as u64);
     assert_eq!(ended.ledger("level0", "delivered"), expected.len() as u64);
     assert!(!ended.is_degraded(), "{}", ended.report);
