@@ -3,6 +3,7 @@
 
 use core::arch::x86_64::*;
 
+use crate::avx2::Avx2;
 use crate::folding::{self, Lanes};
 
 /// Bytes of a vector.
@@ -10,17 +11,14 @@ const BYTES: usize = 64;
 /// Bytes that are summed side by side.
 const BLOCK: usize = 4 * BYTES;
 
-/// Proof that the machine has carry-less products of 512 bits.
+/// Proof that the machine has carry-less products of 512 bits, and those of 256.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512(Avx2);
 
 impl Avx512 {
     pub(crate) fn detect() -> Option<Self> {
-        let found = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("vpclmulqdq")
-            && is_x86_feature_detected!("pclmulqdq")
-            && is_x86_feature_detected!("sse4.2");
-        found.then_some(Self(()))
+        let narrow = Avx2::detect()?;
+        is_x86_feature_detected!("avx512f").then_some(Self(narrow))
     }
 
     /// What the register becomes by `bytes`.
@@ -38,12 +36,12 @@ impl Avx512 {
     }
 }
 
-#[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
+#[target_feature(enable = "avx512f,avx2,vpclmulqdq,pclmulqdq,sse4.2")]
 fn sum(lanes: Avx512, register: u32, bytes: &[u8]) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, bytes, None)
 }
 
-#[target_feature(enable = "avx512f,vpclmulqdq,pclmulqdq,sse4.2")]
+#[target_feature(enable = "avx512f,avx2,vpclmulqdq,pclmulqdq,sse4.2")]
 fn copy(lanes: Avx512, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, from, Some(to))
 }
@@ -93,19 +91,16 @@ impl Lanes<BYTES> for Avx512 {
 
     #[inline(always)]
     fn word(self, register: u32, word: [u8; 8]) -> u32 {
-        // SAFETY: the features were found.
-        unsafe { _mm_crc32_u64(register.into(), u64::from_le_bytes(word)) as u32 }
+        self.0.word(register, word)
     }
 
     #[inline(always)]
     fn half_word(self, register: u32, half: [u8; 4]) -> u32 {
-        // SAFETY: the features were found.
-        unsafe { _mm_crc32_u32(register, u32::from_le_bytes(half)) }
+        self.0.half_word(register, half)
     }
 
     #[inline(always)]
     fn byte(self, register: u32, byte: u8) -> u32 {
-        // SAFETY: the features were found.
-        unsafe { _mm_crc32_u8(register, byte) }
+        self.0.byte(register, byte)
     }
 }
