@@ -3,9 +3,12 @@
 //! Frames are numbered, so each gap in the numbers tells of a loss, however many were lost in it: a cable that was cut for a
 //! moment leaves one. What the link sends again arrives all the same, but slowly, so packets had better go another way.
 
-/// So many gaps within a watchdog make a cable lossy, if they are more than one in so many frames.
-const GAPS: u32 = 3;
-const ONE_IN: u32 = 50;
+/// A gap adds so much to the score of a cable, from which each frame takes one: it grows where more than one frame in so many is lost.
+const GAP: u32 = 50;
+/// A cable is lossy from this score on, and from this part of the frames of a watchdog: three gaps with hardly a frame between them,
+/// more where much is carried, so that frames dropped in one bunch do not suffice.
+const LOSSY_MIN: u32 = 140;
+const LOSSY_OF_FRAMES: (u32, u32) = (3, 10);
 /// So many watchdogs a lossy cable is watched before it counts as good again, if no more than one in so many frames was lost; it
 /// carries hardly more than beats then.
 const PROBATION_WATCHDOGS: u64 = 40;
@@ -15,6 +18,9 @@ const GOOD_ONE_IN: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Losses {
     watchdog_ns: u64,
+    score: u32,
+    lossy_from: u32,
+    /// What has come since then.
     begin: u64,
     frames: u32,
     gaps: u32,
@@ -23,7 +29,8 @@ pub(crate) struct Losses {
 
 impl Losses {
     pub(crate) fn new(watchdog_ns: u64) -> Self {
-        Self { watchdog_ns, begin: 0, frames: 0, gaps: 0, is_lossy: false }
+        let (lossy_from, is_lossy) = (LOSSY_MIN, false);
+        Self { watchdog_ns, score: 0, lossy_from, begin: 0, frames: 0, gaps: 0, is_lossy }
     }
 
     /// Whether too much is lost.
@@ -33,22 +40,25 @@ impl Losses {
 
     /// A frame has come, before which others are missing or not; gives whether the cable counts as something else now.
     pub(crate) fn frame(&mut self, is_behind_gap: bool, now: u64) -> bool {
-        self.frames += 1;
-        self.gaps += u32::from(is_behind_gap);
-        let (watchdogs, one_in) =
-            if self.is_lossy { (PROBATION_WATCHDOGS, GOOD_ONE_IN) } else { (1, ONE_IN) };
-        let is_too_much = self.gaps.saturating_mul(one_in) > self.frames;
+        self.frames = self.frames.saturating_add(1);
+        self.gaps = self.gaps.saturating_add(is_behind_gap.into());
+        let watchdogs = if self.is_lossy { PROBATION_WATCHDOGS } else { 1 };
         let is_over = now >= self.begin.saturating_add(watchdogs * self.watchdog_ns);
-        let is_other = match self.is_lossy {
-            false => is_too_much && self.gaps >= GAPS,
-            true => is_over && !is_too_much,
+        let is_other = if self.is_lossy {
+            is_over && self.gaps.saturating_mul(GOOD_ONE_IN) <= self.frames
+        } else {
+            self.score = (self.score + u32::from(is_behind_gap) * GAP).saturating_sub(1);
+            self.score >= self.lossy_from
         };
-        self.is_lossy ^= is_other;
-        if is_other || is_over && self.is_lossy {
+        if is_other {
+            self.is_lossy = !self.is_lossy;
+            (self.score, self.lossy_from) = (0, LOSSY_MIN);
+        } else if is_over && !self.is_lossy {
+            let (part, of) = LOSSY_OF_FRAMES;
+            self.lossy_from = LOSSY_MIN.max(self.frames / of * part);
+        }
+        if is_other || is_over {
             (self.begin, self.frames, self.gaps) = (now, 0, 0);
-        } else if is_over {
-            // What was seen counts for half in what follows.
-            (self.begin, self.frames, self.gaps) = (now, self.frames / 2, self.gaps / 2);
         }
         is_other
     }
@@ -85,6 +95,32 @@ mod tests {
         assert_eq!(until_other(&mut losses, &mut now, WATCHDOG / 4, 0.05), None);
         let good = until_other(&mut losses, &mut now, WATCHDOG / 4, 0.0);
         assert!(good.is_some_and(|frames| frames < 2 * 4 * 40) && !losses.is_lossy());
+    }
+
+    #[test]
+    fn a_cable_that_carried_much_without_a_loss_is_lossy_as_soon() {
+        let soon = |before: usize, each: u64| {
+            let (mut losses, mut now) = (Losses::new(WATCHDOG), 0);
+            for _ in 0..before {
+                now += each;
+                assert!(!losses.frame(false, now));
+            }
+            let begin = now;
+            until_other(&mut losses, &mut now, each, 0.05).map(|_| now - begin)
+        };
+        let fresh = soon(0, 1).unwrap();
+        // A third of the frames of a watchdog is far more than the losses need.
+        assert!((fresh..fresh + WATCHDOG / 3).contains(&soon(5_500, 1).unwrap()));
+    }
+
+    #[test]
+    fn what_a_full_socket_drops_at_once_is_not_lossy() {
+        let (mut losses, mut now) = (Losses::new(WATCHDOG), 0);
+        for frame in 0..20_000 {
+            now += 1;
+            // Five gaps close together, every third of a watchdog.
+            assert!(!losses.frame(frame > 1500 && frame % 333 < 5, now), "frame {frame}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod traffic;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,9 +29,6 @@ pub(crate) use traffic::Traffic;
 
 /// Most hosts of a drill.
 pub const HOSTS_MAX: usize = 64;
-/// PUTs a second of all hosts, and the least time between two of one host to another one.
-const RATE: u64 = 3000;
-const PACE_NS: u64 = 20_000_000;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -43,6 +41,8 @@ pub struct Setup {
     pub watchdog_ns: u64,
     /// From one fault to the next.
     pub every: Duration,
+    /// PUTs a second of all hosts together, as far as they can.
+    pub rate: NonZeroU64,
     /// What draws the faults.
     pub seed: u64,
 }
@@ -119,7 +119,7 @@ impl Drill {
         let hosts = setup.lattice.nodes();
         assert!((2..=HOSTS_MAX).contains(&hosts), "{hosts} hosts");
         let pairs = (hosts * (hosts - 1)) as u64;
-        let shared = Arc::new(Shared::new(hosts, PACE_NS.max(pairs * 1_000_000_000 / RATE)));
+        let shared = Arc::new(Shared::new(hosts, pairs * 1_000_000_000 / setup.rate));
         let (cables, at) = cable::lay(setup.lattice);
         let mut drill = Self {
             random: Random::new(setup.seed),

@@ -1,5 +1,6 @@
 //! A machine that is broken and mended while its traffic is checked.
 
+use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ fn go_through(lattice: &str, faults: usize) -> Summary {
         lattice: lattice.parse().unwrap(),
         watchdog_ns: 400_000_000,
         every: Duration::from_millis(200),
+        rate: NonZeroU64::new(3000).unwrap(),
         seed: 7,
     };
     let mut drill = Drill::start(setup).unwrap();

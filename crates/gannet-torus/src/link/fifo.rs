@@ -137,6 +137,10 @@ impl Fifo {
     pub(super) fn pop(&mut self) -> Option<Arrival> {
         let (arrival, _) = self.packets.pop_front()?;
         self.words -= arrival.header.payload_words();
+        if self.packets.is_empty() {
+            // The next one lies where the last ones did, in memory that has been touched.
+            self.packets.clear();
+        }
         Some(arrival)
     }
 }

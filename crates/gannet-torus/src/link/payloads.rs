@@ -8,10 +8,11 @@ use gannet_wire::apelink::WORD_LEN;
 ///
 /// The last payload before the end of the ring may leave a tail unused that the next one does not
 /// fit. There is the room of a whole packet more than payloads may take, so that the next one always
-/// finds place in front.
+/// finds place in front. Memory is touched from the front, and only as far as payloads have lain there at once.
 #[derive(Clone)]
 pub(super) struct Payloads {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
+    len_max: usize,
     /// First byte behind the last payload.
     back: usize,
 }
@@ -19,15 +20,15 @@ pub(super) struct Payloads {
 impl Payloads {
     /// Room for payloads of `words` together, each of at most `packet_words`.
     pub(super) fn new(words: usize, packet_words: usize) -> Self {
-        let bytes = vec![0; (words + packet_words) * WORD_LEN].into_boxed_slice();
-        Self { bytes, back: 0 }
+        let len_max = (words + packet_words) * WORD_LEN;
+        Self { bytes: Vec::with_capacity(len_max), len_max, back: 0 }
     }
 
     /// Where a payload of `words` would lie; `is_empty` if it is the only one. It has the place once it
     /// is [kept](Self::keep).
     pub(super) fn place(&self, words: usize, is_empty: bool) -> usize {
         // Starting over where nothing lies touches the same memory again, which is in the cache.
-        let is_over = self.back + words * WORD_LEN > self.bytes.len();
+        let is_over = self.back + words * WORD_LEN > self.len_max;
         if is_over || is_empty { 0 } else { self.back }
     }
 
@@ -43,15 +44,19 @@ impl Payloads {
 
     /// The words of a payload, to be written.
     pub(super) fn get_mut(&mut self, at: usize, words: usize) -> &mut [u8] {
-        &mut self.bytes[at..at + words * WORD_LEN]
+        let end = at + words * WORD_LEN;
+        if end > self.bytes.len() {
+            self.bytes.resize(end, 0);
+        }
+        &mut self.bytes[at..end]
     }
 }
 
 /// Prints how much there is, not what.
 impl fmt::Debug for Payloads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, back } = self;
-        f.debug_struct("Payloads").field("bytes", &bytes.len()).field("back", back).finish()
+        let Self { bytes: _, len_max, back } = self;
+        f.debug_struct("Payloads").field("bytes", len_max).field("back", back).finish()
     }
 }
 

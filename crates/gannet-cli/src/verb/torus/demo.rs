@@ -1,6 +1,7 @@
 //! `gannet torus demo`: a torus at work on this machine, which is broken and mended.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,8 @@ const WATCHDOG_MIN: Span = Span::ms(20);
 const WATCHDOG_MAX: Span = Span::s(10);
 const EVERY_MIN: Span = Span::ms(100);
 
-/// Shows a live torus on this machine: hosts that find each other over UDP sockets, all of which send to all others by PUT
-/// without a pause, while in turn a cable is cut, a host killed, a cable cut in one direction, a host halted, and a cable made to lose
+/// Shows a live torus on this machine: hosts that find each other over UDP sockets, all of which send to all others by PUT,
+/// while in turn a cable is cut, a host killed, a cable cut in one direction, a host halted, and a cable made to lose
 /// one of twenty frames, and each of them mended again. Needs no rights, no network card and no set-up.
 ///
 /// Each byte that arrives is compared with what was sent. The last lines tell how many PUTs arrived, each once, and for each
@@ -56,6 +57,10 @@ pub struct Arguments {
     /// Within this time every host is to know of a fault.
     #[arg(long, default_value = "500 ms", value_name = "TIME")]
     watchdog: Span,
+    /// PUTs of 12 000 bytes a second that all hosts post together, each of which waits for the last one to the same host. With a
+    /// million they send as fast as the processors can, which then need a longer watchdog.
+    #[arg(long, default_value = "10000", value_name = "N")]
+    rate: NonZeroU64,
     /// Draws what is broken.
     #[arg(long, default_value = "1", value_name = "N")]
     seed: u64,
@@ -71,6 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         lattice: arguments.lattice,
         watchdog_ns: arguments.watchdog.ns(),
         every: Duration::from_nanos(arguments.every.ns()),
+        rate: arguments.rate,
         seed: arguments.seed,
     };
     let mut screen = Screen::new(arguments)?;

@@ -4,8 +4,8 @@ use std::io::{BufRead, Read};
 
 use crate::torus::{interrupt, json, refused, started, text, torus};
 
-/// A watchdog that stands while other tests run.
-const CALM: [&str; 4] = ["--watchdog", "1 s", "--lattice", "2x2"];
+/// What stands while other tests run.
+const CALM: [&str; 6] = ["--watchdog", "1 s", "--lattice", "2x2", "--rate", "3000"];
 
 #[test]
 fn faults_are_survived_and_every_put_arrives_once() {
@@ -58,4 +58,5 @@ fn what_cannot_be_shown_is_refused() {
     assert!(refused(&["demo", "--lattice", "8x8x8"], 2).contains("512 hosts"));
     assert!(refused(&["demo", "--watchdog", "1 ms"], 2).contains("--watchdog must be"));
     assert!(refused(&["demo", "--every", "1 ms"], 2).contains("--every must be"));
+    assert!(refused(&["demo", "--rate", "0"], 2).contains("--rate"));
 }
