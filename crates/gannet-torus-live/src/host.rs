@@ -92,7 +92,7 @@ pub struct Host {
 impl Host {
     /// A host that has heard nobody yet, on each of whose cables `window_bytes` may be under way.
     pub fn new(member: Member, patience: Patience, window_bytes: usize) -> Self {
-        let strangers = vec![None; member.setup().ports.len()];
+        let strangers = vec![None; member.setup().port_names().count()];
         Self {
             member,
             patience,
@@ -205,6 +205,13 @@ impl Host {
                         who.place(),
                         who.frame_bytes
                     );
+                    (*port, Some(what))
+                }
+                Notice::OtherUse(port, who) => {
+                    let (service, cable) = ("is of the service network", "is the end of a cable");
+                    let (own, other) =
+                        if who.is_service { (cable, service) } else { (service, cable) };
+                    let what = format!("it {own}, and {} {other}; use both alike", who.place());
                     (*port, Some(what))
                 }
                 Notice::Heard(..) | Notice::Ordered => continue,

@@ -70,6 +70,9 @@ pub struct Processes {
 pub struct Port {
     /// Its name.
     pub name: String,
+    /// Whether it is a port to the service network, and no end of a cable.
+    #[serde(default)]
+    pub service: bool,
     /// `X+` to `Z-`; none where it leads to no neighbour of the lattice.
     pub direction: Option<String>,
     /// `silent`, `one-way`, `up` or `lossy`.
@@ -120,6 +123,9 @@ pub struct Member {
     pub place: [u16; 3],
     /// Whether its host can be reached.
     pub alive: bool,
+    /// Whether its host lives, but is heard over the service network only.
+    #[serde(default)]
+    pub astray: bool,
     /// The cables that lead from it in the directions X+, Y+ and Z+ and are dead.
     pub dead_cables: Vec<String>,
     /// Time of the last few bytes sent there and acknowledged, µs.
@@ -185,7 +191,7 @@ impl Status {
             order: order.map(|order| order.number),
             frame_bytes: order.map(|order| order.frame_bytes),
             waits: waits(host),
-            ports: (0..setup.ports.len()).map(|port| Port::of(driver, port)).collect(),
+            ports: (0..setup.port_names().count()).map(|port| Port::of(driver, port)).collect(),
             nodes: order
                 .zip(lattice)
                 .map(|(order, lattice)| members(host, order, lattice, &names))
@@ -243,8 +249,8 @@ fn waits(host: &Host) -> Option<String> {
 fn told(host: &Host, names: &Names) -> Vec<String> {
     let member = host.member();
     let own = |port: usize| names.port(member.setup().host, port as u16);
-    let ports =
-        (0..member.setup().ports.len()).filter_map(|port| Some((port, host.stranger(port)?)));
+    let ports = 0..member.setup().port_names().count();
+    let ports = ports.filter_map(|port| Some((port, host.stranger(port)?)));
     ports.map(|(port, what)| format!("{}: {what}", own(port))).collect()
 }
 
@@ -283,12 +289,17 @@ fn dead(host: &Host, order: &Order, lattice: Lattice, names: &Names) -> Vec<Stri
             None => format!("{} ({direction})", names.host(host)),
         }
     };
+    let astray = host.member().astray();
     for node in lattice.all() {
         let it = &order.nodes[node.index()];
         if it.dead >> 3 & 1 == 1 {
             let [x, y, z] = lattice.coordinates(node);
             faults.push(match it.host {
                 HostId(0) => format!("no host is at {x},{y},{z}"),
+                host if astray.contains(&host) => format!(
+                    "{} at {x},{y},{z} lives, as the service network tells, but no cable reaches it",
+                    names.host(host)
+                ),
                 host => format!("{} at {x},{y},{z} cannot be reached", names.host(host)),
             });
         }
@@ -349,7 +360,8 @@ impl Port {
         let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
         let (interface, other_address) = driver.interface(port).unzip();
         Self {
-            name: member.setup().ports[port].0.to_string(),
+            name: member.setup().port_name(port).to_string(),
+            service: neighbour.is_some_and(|neighbour| neighbour.own().is_service),
             direction: direction.map(|direction| direction.to_string()),
             state: match state {
                 PortState::Silent => "silent",
@@ -373,6 +385,7 @@ impl Port {
 }
 
 fn members(host: &Host, order: &Order, lattice: Lattice, names: &Names) -> Vec<Member> {
+    let astray = host.member().astray();
     let member = |(node, it): (Node, &OrderNode)| {
         let probe = host.probe(it.host);
         let dead = lattice.dimensions().filter(|dimension| it.dead >> dimension & 1 == 1);
@@ -380,6 +393,7 @@ fn members(host: &Host, order: &Order, lattice: Lattice, names: &Names) -> Vec<M
             host: (it.host != HostId(0)).then(|| names.host(it.host)),
             place: lattice.coordinates(node),
             alive: it.dead >> 3 & 1 == 0,
+            astray: it.dead >> 3 & 1 == 1 && astray.contains(&it.host),
             dead_cables: dead.map(|it| Direction::of(it, true).to_string()).collect(),
             round_trip_us: probe.round_trip_ns.map(|ns| ns as f64 * 1e-3),
             answered: probe.answered,
@@ -411,7 +425,11 @@ impl fmt::Display for Status {
                 port.name,
                 port.direction.as_deref().unwrap_or("-"),
                 port.state,
-                if port.link_up { "up" } else { "down" },
+                match (port.service, port.link_up) {
+                    (true, _) => "none",
+                    (false, true) => "up",
+                    (false, false) => "down",
+                },
                 port.other.as_deref().unwrap_or("-"),
             )?;
         }
@@ -429,6 +447,7 @@ impl fmt::Display for Status {
             for node in &self.nodes {
                 let [x, y, z] = node.place;
                 let trip = match (node.alive, node.round_trip_us) {
+                    (false, _) if node.astray => "heard over the service network".to_owned(),
                     (false, _) => "cannot be reached".to_owned(),
                     (true, Some(us)) => format!("{us:.0} us"),
                     (true, None) => "-".to_owned(),

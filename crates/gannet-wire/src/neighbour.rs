@@ -17,7 +17,7 @@
 //! identity
 //!   0  8  host                          16  4  longest frame of the cable, bytes
 //!   8  8  life of the host              20  2  port
-//!  22  2  flags: bit 0, frames of the link are to be proved; the others are 0
+//!  22  2  flags: bit 0, frames of the link are to be proved; bit 1, a path of the service network; the others are 0
 //!  24 32  name of the host, zero behind it
 //!  56 16  name of the port, zero behind it
 //! ```
@@ -52,8 +52,9 @@ pub const HEAD_LEN: usize = 8;
 pub const SEALED_AT: usize = HEAD_LEN + size_of::<u64>();
 
 const FORMAT: &str = "torus neighbour";
-/// Flag of an identity.
+/// Flags of an identity.
 const PROTECTS: u16 = 1;
+const SERVICE: u16 = 2;
 const MAGIC: u32 = u32::from_be_bytes(*b"\0GTN");
 const CALL: u8 = 1;
 const OPEN: u8 = 2;
@@ -133,6 +134,8 @@ pub struct Identity {
     pub frame_bytes: u32,
     /// Whether this end wants frames of the link to be proved, which both ends do then ([`PROOF_LEN`]).
     pub protects: bool,
+    /// Whether this is no end of a cable, but of a path over the service network, which carries no frames of a link.
+    pub is_service: bool,
     /// What people call the host.
     pub host_name: Name<HOST_NAME_MAX>,
     /// What people call the port.
@@ -159,7 +162,8 @@ impl Record for Identity {
     const LEN: usize = 72;
 
     fn check(bytes: &[u8]) -> Result<()> {
-        check_value(FORMAT, "flags", 0, (u16::from_le_bytes(array(bytes, 22)) & !PROTECTS).into())?;
+        let flags = u16::from_le_bytes(array(bytes, 22));
+        check_value(FORMAT, "flags", 0, (flags & !(PROTECTS | SERVICE)).into())?;
         Name::<HOST_NAME_MAX>::parse(&bytes[24..], "host name")?;
         Name::<PORT_NAME_MAX>::parse(&bytes[56..], "port name").map(drop)
     }
@@ -171,6 +175,7 @@ impl Record for Identity {
             frame_bytes: u32::from_le_bytes(array(bytes, 16)),
             port: u16::from_le_bytes(array(bytes, 20)),
             protects: u16::from_le_bytes(array(bytes, 22)) & PROTECTS != 0,
+            is_service: u16::from_le_bytes(array(bytes, 22)) & SERVICE != 0,
             host_name: Name(array(bytes, 24)),
             port_name: Name(array(bytes, 56)),
         }
@@ -181,7 +186,9 @@ impl Record for Identity {
         put(bytes, 8, self.life.to_le_bytes());
         put(bytes, 16, self.frame_bytes.to_le_bytes());
         put(bytes, 20, self.port.to_le_bytes());
-        put(bytes, 22, if self.protects { PROTECTS } else { 0 }.to_le_bytes());
+        let protects = if self.protects { PROTECTS } else { 0 };
+        let service = if self.is_service { SERVICE } else { 0 };
+        put(bytes, 22, (protects | service).to_le_bytes());
         put(bytes, 24, self.host_name.0);
         put(bytes, 56, self.port_name.0);
     }
@@ -334,15 +341,16 @@ mod tests {
 
     fn identity() -> impl Strategy<Value = Identity> {
         let names = ("[!-~]{0,32}", "[!-~]{0,16}");
-        (any::<(u64, u64, u16, u32, bool)>(), names).prop_map(
-            |((host, life, port, frame_bytes, protects), (host_name, port_name))| Identity {
+        (any::<(u64, u64, u16, u32, [bool; 2])>(), names).prop_map(
+            |((host, life, port, frame_bytes, [protects, is_service]), names)| Identity {
                 protects,
+                is_service,
                 host: HostId(host),
                 life,
                 port,
                 frame_bytes,
-                host_name: Name::of(&host_name),
-                port_name: Name::of(&port_name),
+                host_name: Name::of(&names.0),
+                port_name: Name::of(&names.1),
             },
         )
     }

@@ -36,6 +36,7 @@ fn host(number: u64, processes: &Path, ports: Vec<memory::MemoryPort>) -> Runnin
         life: 1,
         name: Name::of(&format!("n{number}")),
         ports: frames.map(|(at, bytes)| (Name::of(&format!("p{at}")), bytes)).collect(),
+        services: Vec::new(),
         key: Key([1; 32]),
         protects: true,
         watchdog_ns: PATIENCE.watchdog_ns,

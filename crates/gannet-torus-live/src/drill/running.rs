@@ -82,6 +82,7 @@ impl Running {
             life,
             name: Name::of(&host_name(number)),
             ports: named.collect(),
+            services: Vec::new(),
             key: Key([7; 32]),
             protects: true,
             watchdog_ns: setup.watchdog_ns,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gannet_lattice::cabling::{self, Cabling, Recognised, recognise};
 use gannet_lattice::{DIMENSIONS, Direction, LINKS, Lattice, Node};
-use gannet_wire::neighbour::{HOSTS_MAX, HostId, Order, OrderNode, PortState};
+use gannet_wire::neighbour::{AdvertPort, HOSTS_MAX, HostId, Order, OrderNode, PortState};
 
 use super::{Member, node_of};
 
@@ -43,9 +43,19 @@ impl Reach {
 impl Member {
     /// The cables that both ends say they hear each other by, of the hosts that can be reached.
     pub(super) fn reach(&self) -> Reach {
+        self.reach_by(|port| !port.is_service)
+    }
+
+    /// The hosts that live, but which no cable reaches: they are heard over the service network.
+    pub fn astray(&self) -> BTreeSet<HostId> {
+        let reached = self.reach().hosts;
+        self.reach_by(|_| true).hosts.difference(&reached).copied().collect()
+    }
+
+    fn reach_by(&self, counts: impl Fn(&AdvertPort) -> bool) -> Reach {
         let up = |host: HostId, port: u16| {
             let advert = self.adverts.get(&host)?;
-            let port = advert.ports.iter().find(|it| it.port == port)?;
+            let port = advert.ports.iter().find(|it| it.port == port && counts(it))?;
             let is_up = matches!(port.state, PortState::Up | PortState::Lossy);
             is_up.then_some((port.other?, port.state == PortState::Lossy))
         };
@@ -194,7 +204,8 @@ impl Member {
             Some(cabling::End { host: place(host)?, port: u8::try_from(port).ok()? })
         };
         let ports = |host: &HostId| {
-            let ports = self.adverts.get(host).map_or(0, |advert| advert.ports.len());
+            let ports = self.adverts.get(host).into_iter().flat_map(|advert| &advert.ports);
+            let ports = ports.filter(|port| !port.is_service).count();
             u8::try_from(ports).unwrap_or(u8::MAX)
         };
         let once = reach.cables.iter().filter(|(from, to)| from < to);

@@ -7,6 +7,10 @@
 //! direction, and what is dead. Later it gives out another whenever that has changed. A host that is cut off from the
 //! master follows the next one.
 //!
+//! Hosts may speak over a service network, too, by ports that are no cables: it carries what they say of themselves, so that a
+//! host which no cable reaches is told from one that is dead. Orders go by cables only: the parts of a machine that no cable joins each
+//! follow one of their own.
+//!
 //! This is a state machine without clock, input and output.
 
 mod flood;
@@ -38,6 +42,8 @@ pub struct Setup {
     pub name: Name<HOST_NAME_MAX>,
     /// What people call its ports, and the longest frame of each, bytes.
     pub ports: Vec<(Name<PORT_NAME_MAX>, usize)>,
+    /// What people call its ports to the service network, whose numbers follow those of the cables.
+    pub services: Vec<Name<PORT_NAME_MAX>>,
     /// Key of the machine.
     pub key: Key,
     /// Whether frames carry a proof that their sender knows the key; they do, too, where the other end of a cable wants it.
@@ -49,6 +55,18 @@ pub struct Setup {
     /// For how long the cables must not have changed before a machine is made of them, ns. A wanted lattice that is
     /// whole is not waited for.
     pub settle_ns: u64,
+}
+
+impl Setup {
+    /// Names of all ports by their numbers.
+    pub fn port_names(&self) -> impl Iterator<Item = Name<PORT_NAME_MAX>> {
+        self.ports.iter().map(|(name, _)| *name).chain(self.services.iter().copied())
+    }
+
+    /// What people call a port.
+    pub fn port_name(&self, port: usize) -> Name<PORT_NAME_MAX> {
+        self.port_names().nth(port).unwrap_or_default()
+    }
 }
 
 /// Something that has happened, of which people want to know.
@@ -66,6 +84,8 @@ pub enum Notice {
     SameHost(usize, Identity),
     /// The other end of this port carries only shorter, or carries longer frames.
     OtherFrames(usize, Identity),
+    /// One end at this port is said to be of the service network, and the other to be that of a cable.
+    OtherUse(usize, Identity),
     /// An order has come, or was given by this host.
     Ordered,
 }
@@ -94,6 +114,13 @@ struct End {
     other: Option<Identity>,
     /// Its direction, where the host there is the neighbour that the order names.
     direction: Option<Direction>,
+}
+
+impl End {
+    /// Whether one of both ends is of the service network.
+    fn is_service(&self) -> bool {
+        self.neighbour.own().is_service || self.other.is_some_and(|other| other.is_service)
+    }
 }
 
 /// The orders of a host.
@@ -141,20 +168,22 @@ pub struct Member {
 impl Member {
     /// A host that has heard nobody yet.
     pub fn new(setup: Setup) -> Self {
-        let end = |(port, &(port_name, frame_bytes)): (usize, &(Name<PORT_NAME_MAX>, usize))| {
+        let end = |(port, port_name): (usize, Name<PORT_NAME_MAX>)| {
+            let cable = setup.ports.get(port);
             let own = Identity {
                 host: setup.host,
                 life: setup.life,
                 port: port as u16,
-                frame_bytes: frame_bytes as u32,
+                frame_bytes: cable.map_or(0, |(_, bytes)| *bytes as u32),
                 protects: setup.protects,
+                is_service: cable.is_none(),
                 host_name: setup.name,
                 port_name,
             };
             let neighbour = Neighbour::new(own, setup.key.clone(), setup.watchdog_ns);
             End { neighbour, flood: Flood::default(), other: None, direction: None }
         };
-        let ends = setup.ports.iter().enumerate().map(end).collect();
+        let ends = setup.port_names().enumerate().map(end).collect();
         let mut member = Self {
             setup,
             ends,
@@ -282,15 +311,17 @@ impl Member {
                 end.other = Some(who);
                 // It may know nothing yet.
                 end.flood = Flood::default();
-                let own = end.neighbour.own().frame_bytes;
+                let (own, is_service) = (*end.neighbour.own(), end.is_service());
                 for advert in self.adverts.values() {
                     self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
                 }
-                if let Some(order) = self.orders.shared() {
+                if let Some(order) = self.orders.shared().filter(|_| !is_service) {
                     self.ends[port].flood.owe(&Item::Order(order.clone()), now);
                 }
                 self.notices.push(Notice::Met(port, who));
-                if who.frame_bytes != own {
+                if who.is_service != own.is_service {
+                    self.notices.push(Notice::OtherUse(port, who));
+                } else if who.frame_bytes != own.frame_bytes {
                     self.notices.push(Notice::OtherFrames(port, who));
                 }
                 self.advertise(now);
@@ -312,8 +343,9 @@ impl Member {
         let port = |(port, end): (usize, &End)| AdvertPort {
             port: port as u16,
             state: end.neighbour.state(),
+            is_service: end.is_service(),
             other: end.other.map(|other| (other.host, other.port)),
-            name: self.setup.ports[port].0,
+            name: self.setup.port_name(port),
         };
         let ports = self.ends.iter().enumerate().map(port).collect();
         let last = self.adverts.get(&self.setup.host);
@@ -350,7 +382,9 @@ impl Member {
     }
 
     fn pass_on(&mut self, item: &Item, from: Option<usize>, now: u64) {
+        let is_order = matches!(item, Item::Order(_));
         let others = self.ends.iter_mut().enumerate().filter(|(port, _)| Some(*port) != from);
+        let others = others.filter(|(_, end)| !(is_order && end.is_service()));
         others.for_each(|(_, end)| end.flood.owe(item, now));
     }
 
@@ -378,6 +412,8 @@ impl Member {
                     None => {}
                 }
             }
+            // The other end may be a cable for whoever is there.
+            Item::Order(_) if self.ends[port].is_service() => {}
             Item::Order(order) => self.take_order(port, order, now),
             Item::Taken(taken) => self.ends[port].flood.taken(&taken),
             Item::Alive(_) => {}

@@ -47,6 +47,7 @@ fn setup(host: usize, ports: usize, life: u64) -> Setup {
         life,
         name: Name::of(&format!("n{host:02}")),
         ports: (0..ports).map(port).collect(),
+        services: Vec::new(),
         key: Key([7; 32]),
         protects: false,
         watchdog_ns: WATCHDOG,
@@ -89,6 +90,31 @@ impl Net {
             net.plug(a, b);
         }
         net
+    }
+
+    /// The same with a path of the service network from each host to the next.
+    fn with_service(mut self) -> Self {
+        let hosts = self.members.len();
+        let ports = self.members[0].as_ref().map_or(0, |member| member.ends.len());
+        for host in 0..hosts {
+            let services = vec![Name::of("s0"), Name::of("s1")];
+            self.members[host] =
+                Some(Member::new(Setup { services, ..setup(host, ports, self.lives) }));
+            self.plug((host, ports), ((host + 1) % hosts, ports + 1));
+        }
+        self
+    }
+
+    /// Cuts all cables between hosts of which `is_between` says so, but no path of the service network.
+    fn cut_between(&mut self, is_between: impl Fn(usize, usize) -> bool) {
+        let is_cable = |(host, port): (usize, usize)| {
+            let member = self.members[host].as_ref();
+            member.is_some_and(|member| port < member.setup.ports.len())
+        };
+        let ends = self.cables.iter();
+        let ends = ends.filter(|(from, to)| is_cable(**from) && is_between(from.0, to.0));
+        let ends: Vec<_> = ends.map(|(from, _)| *from).collect();
+        self.cut.extend(ends);
     }
 
     fn plug(&mut self, a: (usize, usize), b: (usize, usize)) {
@@ -303,10 +329,7 @@ fn what_dies_is_known_to_all_within_the_watchdog_and_what_comes_back_too() {
 fn a_machine_that_falls_apart_comes_together_again() {
     let mut net = Net::of("6", 3);
     net.run_until(3 * SETTLE, is_whole);
-    let ends: Vec<_> = net.cables.iter().map(|(&from, &to)| (from, to)).collect();
-    // Hosts 0 to 2 from 3 to 5.
-    let between = ends.iter().filter(|((from, _), (to, _))| (*from < 3) != (*to < 3));
-    net.cut.extend(between.map(|(from, _)| *from));
+    net.cut_between(|from, to| (from < 3) != (to < 3));
     net.run(5 * WATCHDOG);
     for member in net.alive() {
         assert_eq!(dead_nodes(member.order().unwrap()), 3);
@@ -314,6 +337,67 @@ fn a_machine_that_falls_apart_comes_together_again() {
     net.cut.clear();
     net.run_until(30 * WATCHDOG, is_whole);
     net.assert_directed();
+}
+
+#[test]
+fn a_host_that_no_cable_reaches_is_heard_over_the_service_network() {
+    let mut net = Net::of("3x3", 4).with_service();
+    net.run_until(3 * SETTLE, is_whole);
+    net.assert_directed();
+    let lone = net.members[4].as_ref().unwrap().setup.host;
+    let astray = |net: &Net, of: usize| net.members[of].as_ref().unwrap().astray();
+    assert!(astray(&net, 0).is_empty());
+    net.cut_between(|from, to| from == 4 || to == 4);
+    net.run(3 * WATCHDOG);
+    for member in net.alive().filter(|member| member.setup.host != lone) {
+        assert_eq!(dead_nodes(member.order().unwrap()), 1);
+        assert_eq!(member.astray(), [lone].into());
+    }
+    assert_eq!(astray(&net, 4).len(), 8);
+    // Who is dead is heard over no network.
+    let dead = net.members[7].take().unwrap().setup.host;
+    net.run(3 * WATCHDOG);
+    assert_eq!(astray(&net, 0), [lone].into());
+    assert!(!astray(&net, 4).contains(&dead) && astray(&net, 4).len() == 7);
+    net.cut.clear();
+    net.run_until(30 * WATCHDOG, |order| dead_nodes(order) == 1);
+    assert!(astray(&net, 0).is_empty());
+}
+
+#[test]
+fn parts_that_hear_each_other_over_the_service_network_only_keep_their_orders() {
+    let mut net = Net::of("6", 3).with_service();
+    net.run_until(3 * SETTLE, is_whole);
+    net.cut_between(|from, to| (from < 3) != (to < 3));
+    net.run(5 * WATCHDOG);
+    let changes = |net: &Net| net.alive().map(Member::changes).sum::<u64>();
+    let before = changes(&net);
+    for member in net.alive() {
+        assert_eq!(dead_nodes(member.order().unwrap()), 3);
+        assert_eq!(member.astray().len(), 3);
+    }
+    net.run(20 * WATCHDOG);
+    assert_eq!(changes(&net), before, "nothing goes on changing");
+    net.cut.clear();
+    net.run_until(30 * WATCHDOG, is_whole);
+    net.assert_directed();
+}
+
+#[test]
+fn a_path_of_the_service_network_is_no_cable() {
+    let mut net = Net::of("3", 6).with_service();
+    net.unplug((0, 2));
+    net.unplug((2, 1));
+    // What is of the service network at host 0 is the end of a cable at host 2.
+    net.plug((0, 2), (2, 1));
+    net.run(4 * SETTLE);
+    assert_eq!(dead_cables(&net.agreed()), 1);
+    let member = net.members[0].as_mut().unwrap();
+    let notices = member.notices();
+    let told = |notice: &Notice| matches!(notice, Notice::OtherUse(2, who) if !who.is_service);
+    assert!(notices.iter().any(told), "{notices:?}");
+    assert_eq!(member.direction(2), None);
+    assert_eq!(net.members[2].as_ref().unwrap().direction(1), None);
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn host(number: usize, ports: &[Box<dyn Port + Send>]) -> Host {
         life: 1,
         name: Name::of(&format!("n{number:02}")),
         ports: named.collect(),
+        services: Vec::new(),
         key: Key([1; 32]),
         protects: number.is_multiple_of(2),
         watchdog_ns: PATIENCE.watchdog_ns,

@@ -5,7 +5,8 @@
 //! ```text
 //! alive   hears (1)                                       the sender of it is there, and hears the other end or not
 //! advert  host (8) life (8) number (8) frame bytes (4) ports (2) 0 (2) name (32), then for each port
-//!         other host (8) other port (2) port (2) state (1) 0 (3) name (16)
+//!         other host (8) other port (2) port (2) state (1) 0 (3) name (16); of the state, bit 7 says that somebody was heard
+//!         there, bit 6 that the port is one of the service network
 //! order   number (8) master (8) sizes (3 of 2) nodes (2) frame bytes (4) 0 (4), then for each node
 //!         host (8), its ports in the directions X+ X- Y+ Y- Z+ Z- (3: 4 bits each, 15 for none), and what of it is
 //!         dead (1): bits 0 to 2 the cable that leads from it in the plus direction of x, y, z; bit 3 the node
@@ -36,6 +37,9 @@ const TAKEN: u8 = 4;
 
 const ADVERT_LEN: usize = 64;
 const ADVERT_PORT_LEN: usize = 32;
+/// Bits beside the state of a port.
+const HEARD: u8 = 0x80;
+const SERVICE: u8 = 0x40;
 const ORDER_LEN: usize = 32;
 const ORDER_NODE_LEN: usize = 12;
 /// Stands for a direction without a port.
@@ -78,6 +82,8 @@ pub struct AdvertPort {
     pub port: u16,
     /// How far its cable is.
     pub state: PortState,
+    /// Whether it is no cable, but a path over the service network.
+    pub is_service: bool,
     /// Host and port at the other end, as they were last heard.
     pub other: Option<(HostId, u16)>,
     /// What people call it.
@@ -253,8 +259,8 @@ fn emit_advert(advert: &Advert, body: &mut [u8]) {
         put(body, 0, other.0.to_le_bytes());
         put(body, 8, other_port.to_le_bytes());
         put(body, 10, port.port.to_le_bytes());
-        // Whether anybody was ever heard is bit 7.
-        body[12] = port.state as u8 | if port.other.is_some() { 0x80 } else { 0 };
+        let heard = if port.other.is_some() { HEARD } else { 0 };
+        body[12] = port.state as u8 | heard | if port.is_service { SERVICE } else { 0 };
         put(body, 16, port.name.0);
     }
 }
@@ -276,13 +282,14 @@ fn parse_advert(body: &[u8]) -> Result<Advert> {
         )?;
         let other =
             (HostId(u64::from_le_bytes(array(body, 0))), u16::from_le_bytes(array(body, 8)));
-        let was_heard = body[12] & 0x80 != 0;
+        let was_heard = body[12] & HEARD != 0;
         if !was_heard {
             check_value(FORMAT, "other", 0, other.0.0 | u64::from(other.1))?;
         }
         Ok(AdvertPort {
             port: u16::from_le_bytes(array(body, 10)),
-            state: PortState::read(body[12] & 0x7f)?,
+            state: PortState::read(body[12] & !(HEARD | SERVICE))?,
+            is_service: body[12] & SERVICE != 0,
             other: was_heard.then_some(other),
             name: Name::parse(&body[16..], "port name")?,
         })
@@ -373,14 +380,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn advert() -> impl Strategy<Value = Advert> {
-        let port = (any::<u16>(), 0u8..3, any::<Option<(u64, u16)>>(), "[!-~]{0,16}").prop_map(
-            |(port, state, other, name)| AdvertPort {
+        let port = (any::<(u16, bool)>(), 0u8..4, any::<Option<(u64, u16)>>(), "[!-~]{0,16}")
+            .prop_map(|((port, is_service), state, other, name)| AdvertPort {
                 port,
                 state: PortState::read(state).unwrap(),
+                is_service,
                 other: other.map(|(host, port)| (HostId(host), port)),
                 name: Name::of(&name),
-            },
-        );
+            });
         (any::<(u64, u64, u64, u32)>(), "[!-~]{0,32}", vec(port, 0..=PORTS_MAX)).prop_map(
             |((host, life, number, frame_bytes), name, ports)| Advert {
                 host: HostId(host),

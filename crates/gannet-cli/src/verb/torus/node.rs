@@ -55,6 +55,10 @@ pub struct Arguments {
     /// port of this host and those of the other end, as OWN=OTHER. At most 15 in all.
     #[arg(long = "port", value_name = "END,...", value_delimiter = ',', required = true)]
     ports: Vec<End>,
+    /// Paths over a network that joins the hosts beside the torus, as OWN=OTHER. They carry no packets, but tell a host that lives and
+    /// that no cable reaches from one that is dead. Give each host one to the next and one to the one before, as if they stood in a ring.
+    #[arg(long = "service", value_name = "OWN=OTHER,...", value_delimiter = ',', value_parser = ports::path)]
+    services: Vec<End>,
     /// File with the secret of the machine, for this user only.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -84,6 +88,13 @@ pub struct Arguments {
     processes: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// All ends at this host, those of the service network behind those of cables.
+    fn ends(&self) -> impl Iterator<Item = &End> {
+        self.ports.iter().chain(&self.services)
+    }
+}
+
 /// What proves where a frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Protect {
@@ -103,25 +114,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut ports = Vec::new();
     // A neighbour that is not heard for so long is given up.
     let silence = Duration::from_nanos(arguments.watchdog.ns() / 2);
-    for end in &arguments.ports {
+    for end in arguments.ends() {
         ports.push(end.open(&name, silence)?);
     }
     let of_port = |(at, port): (usize, &UdpPort)| {
         (Name::of(&arguments.ports[at].name(at)), port.frame_bytes())
     };
-    let window = ports.iter().map(|port| port.window_bytes()).min().unwrap_or(0);
+    let (cables, services) = ports.split_at(arguments.ports.len());
+    let window = cables.iter().map(|port| port.window_bytes()).min().unwrap_or(0);
     let patience = Patience { watchdog_ns: arguments.watchdog.ns(), ..Patience::default() };
     let setup = Setup {
         host: host_id(&machine, &name),
         life: life(),
         name: Name::of(&name),
-        ports: ports.iter().enumerate().map(of_port).collect(),
+        ports: cables.iter().enumerate().map(of_port).collect(),
+        services: (0..services.len()).map(|at| Name::of(&format!("s{at}"))).collect(),
         key: Key::of(&secret),
         protects: arguments.protect == Protect::Mac,
         watchdog_ns: patience.watchdog_ns,
         lattice: arguments.lattice,
         settle_ns: arguments.settle.ns(),
     };
+    let names: Vec<_> = setup.port_names().collect();
     let status = arguments.status.clone();
     let status = status.unwrap_or_else(|| socket::of_host(&name));
     let processes = arguments.processes.clone();
@@ -131,9 +145,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         .with_users(users)
         .with_arbitration(arguments.arbitration.rule());
     let mut driver = Driver::new(host, patience.spin_ns);
-    for (at, port) in ports.into_iter().enumerate() {
-        let end = &arguments.ports[at];
-        log::say(format_args!("port {}: {end}", end.name(at)));
+    for (at, (port, end)) in ports.into_iter().zip(arguments.ends()).enumerate() {
+        log::say(format_args!("port {}: {end}", names[at]));
         driver.plug(at, Box::new(port));
     }
     if arguments.protect == Protect::None {
@@ -156,7 +169,7 @@ fn users(path: &Path) -> Result<Users, Lacking> {
 }
 
 fn check(arguments: &Arguments) -> Result<(), Usage> {
-    ports::check(&arguments.ports)?;
+    ports::check(&arguments.ends().collect::<Vec<_>>())?;
     if let Some(name) = arguments.name.as_deref().filter(|name| !is_name(name)) {
         return Err(Usage(format!(
             "`{name}` is no name of a host: write up to {HOST_NAME_MAX} letters, digits, and - . _"
@@ -222,7 +235,7 @@ fn drive(mut driver: Driver<Host>, socket: &mut Socket) -> anyhow::Result<Outcom
 fn tell_notices(driver: &mut Driver<Host>, place: &mut String) -> bool {
     let notices = driver.node_mut().notices();
     let member = driver.node().member();
-    let name = |port: usize| member.setup().ports[port].0;
+    let name = |port: usize| member.setup().port_name(port);
     let met: Vec<usize> = notices
         .iter()
         .filter_map(|it| if let Notice::Met(port, _) = it { Some(*port) } else { None })
@@ -253,7 +266,8 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) -> bool {
             Notice::WrongKey(..)
             | Notice::Itself(..)
             | Notice::SameHost(..)
-            | Notice::OtherFrames(..) => {}
+            | Notice::OtherFrames(..)
+            | Notice::OtherUse(..) => {}
         }
     }
     news

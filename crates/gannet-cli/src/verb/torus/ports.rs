@@ -86,11 +86,24 @@ impl End {
     }
 }
 
+/// The end of a path over the service network: between addresses, since one interface may lead to many hosts there.
+///
+/// # Errors
+/// When it is none.
+pub fn path(text: &str) -> Result<End, String> {
+    match text.parse() {
+        Ok(end @ End::Addresses(..)) => Ok(end),
+        _ => Err(format!(
+            "`{text}` is no path of the service network: write OWN=OTHER, such as 10.0.0.1:4800=10.0.0.2:4800"
+        )),
+    }
+}
+
 /// Checks that one host can have all these ends.
 ///
 /// # Errors
 /// When they are too many, or two are at one place.
-pub fn check(ends: &[End]) -> Result<(), Usage> {
+pub fn check(ends: &[&End]) -> Result<(), Usage> {
     if ends.len() > PORTS_MAX {
         let got = ends.len();
         return Err(Usage(format!("{got} ports are too many: a host has at most {PORTS_MAX}")));
@@ -140,10 +153,13 @@ mod tests {
 
     #[test]
     fn an_end_is_at_one_cable() {
-        let ends =
-            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
-        check(&ends(&["eth0", "eth1", "10.0.0.1:4700=10.0.0.2:4700"])).unwrap();
-        assert!(check(&ends(&["eth0", "eth1", "eth0"])).is_err());
-        assert!(check(&ends(&["1.0.0.1:4=1.0.0.2:4", "1.0.0.1:4=1.0.0.3:4"])).is_err());
+        let check = |texts: &[&str]| {
+            let ends: Vec<End> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            check(&ends.iter().collect::<Vec<_>>())
+        };
+        assert!(path("10.0.0.1:4800=10.0.0.2:4800").is_ok() && path("eth0").is_err());
+        check(&["eth0", "eth1", "10.0.0.1:4700=10.0.0.2:4700"]).unwrap();
+        assert!(check(&["eth0", "eth1", "eth0"]).is_err());
+        assert!(check(&["1.0.0.1:4=1.0.0.2:4", "1.0.0.1:4=1.0.0.3:4"]).is_err());
     }
 }

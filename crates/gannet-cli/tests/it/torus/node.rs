@@ -175,6 +175,44 @@ fn hosts_become_a_machine_and_tell_who_hangs_who_dies_and_who_is_back() {
 }
 
 #[test]
+fn a_host_that_no_cable_reaches_is_heard_over_the_service_network() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, key) = (directory.path().to_owned(), key(directory.path(), "key", 0o600));
+    let [[near, a], [b, c], [d, far]] = [cable(40, 41, 70), cable(41, 42, 71), cable(42, 40, 72)];
+    let service = cable(40, 41, 75);
+    let start = |name: &str, ports: [&String; 2], service: Option<&String>| {
+        let mut command = node(&path, &key, name, &ports.map(String::clone));
+        service.iter().for_each(|path| _ = command.args(["--service", path]));
+        command.stderr(Stdio::null()).spawn().unwrap()
+    };
+    let children = vec![
+        start("n0", [&near, &far], Some(&service[0])),
+        start("n1", [&a, &b], Some(&service[1])),
+        start("n2", [&c, &d], None),
+    ];
+    let mut hosts = Hosts { directory, children };
+    hosts.become_a_machine("3x1x1");
+    hosts.children[1].kill().unwrap();
+    hosts.children[1].wait().unwrap();
+    hosts.wait_for(2, "who died", |it| faults(it).contains("cannot be reached"));
+    // Its cables are plugged in elsewhere in its next life.
+    let [nowhere, _] = cable(41, 47, 77);
+    let [nobody, _] = cable(41, 48, 78);
+    hosts.children[1] = start("n1", [&nowhere, &nobody], Some(&service[1]));
+    for host in [0, 2] {
+        hosts.wait_for(host, "who lives", |it| {
+            let n1 = it["nodes"].as_array().unwrap().iter().find(|node| node["host"] == "n1");
+            faults(it).contains("lives, as the service network tells, but no cable reaches it")
+                && n1.is_some_and(|node| node["astray"] == true && node["alive"] == false)
+        });
+    }
+    let output = hosts.ask(0, &[]);
+    let said = text(&output.stdout);
+    assert!(said.contains("heard over the service network"), "{said}");
+    assert!(said.lines().any(|line| line.contains("s0") && line.contains("n1 port s0")), "{said}");
+}
+
+#[test]
 fn a_host_with_another_key_is_told_and_takes_no_part() {
     let directory = tempfile::tempdir().unwrap();
     let [near, far] = cable(10, 11, 50);
@@ -226,6 +264,12 @@ fn what_cannot_be_used_is_refused_in_words() {
         refused(&good, &[port.clone(), port.clone()], 2)
             .contains("each cable has an end of its own")
     );
+    let output = node(directory.path(), &good, "n0", slice::from_ref(&port))
+        .args(["--service", "eth0"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("is no path of the service network"));
     let nowhere = "203.0.113.7:4700=203.0.113.8:4700".to_owned();
     let said = refused(&good, &[nowhere], 5);
     assert!(said.contains("203.0.113.7:4700 to 203.0.113.8:4700"), "{said}");

@@ -219,6 +219,7 @@ fn neighbour_message() -> Vec<u8> {
         port: 3,
         frame_bytes: 8972,
         protects: true,
+        is_service: false,
         host_name: neighbour::Name::of("n07"),
         port_name: neighbour::Name::of("p3"),
     };
