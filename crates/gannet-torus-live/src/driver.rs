@@ -54,11 +54,11 @@ struct Plugged {
 
 /// What takes the frames that ports bring, and has those that are to be sent.
 pub trait Speaker {
-    /// Takes a frame that has come by a port.
+    /// Takes a frame that has come by a port; gives whether it is from the other end, and not counted as one of somebody else.
     ///
     /// # Errors
     /// When it is of no use; nothing of it was taken then.
-    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError>;
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<bool, FrameError>;
 
     /// Writes the frame that is due by a port to the front of `frame`, and gives its length; 0 if none is. More may be
     /// due behind it.
@@ -96,8 +96,8 @@ pub trait Speaker {
 
 /// Its ports are its links, by the numbers of their directions.
 impl<M: PhysicalMemory> Speaker for TorusNode<M> {
-    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError> {
-        self.accept(Direction::ALL[port], frame, now)
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<bool, FrameError> {
+        self.accept(Direction::ALL[port], frame, now).map(|()| true)
     }
 
     fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
@@ -302,7 +302,7 @@ impl Plugged {
         let counters = &mut self.counters;
         let before = counters.taken;
         let received = self.port.receive(&mut |frame| match node.accept(number, frame, now) {
-            Ok(()) => counters.taken += 1,
+            Ok(is_of_other) => counters.taken += u64::from(is_of_other),
             Err(refusal) => {
                 counters.refused += 1;
                 counters.refusal = Some(refusal);
@@ -361,8 +361,8 @@ mod tests {
     struct Listener;
 
     impl Speaker for Listener {
-        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<(), FrameError> {
-            Ok(())
+        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<bool, FrameError> {
+            Ok(true)
         }
 
         fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {
@@ -446,8 +446,8 @@ mod tests {
     struct Talker;
 
     impl Speaker for Talker {
-        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<(), FrameError> {
-            Ok(())
+        fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<bool, FrameError> {
+            Ok(true)
         }
 
         fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {

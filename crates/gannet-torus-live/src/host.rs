@@ -25,6 +25,8 @@ use crate::users::{Seat, Users};
 const PROBE_ADDRESS: u64 = 1 << 40;
 /// Most notices that wait to be taken; older ones are forgotten.
 const NOTICES_MAX: usize = 256;
+/// For how long something that is no neighbour is told after it was seen last, ns.
+const STRANGER_NS: u64 = 10_000_000_000;
 /// Bytes of a probe.
 const PROBE_LEN: usize = 64;
 /// Part of the watchdog in which an order reaches all hosts, unless a message of it is lost.
@@ -79,8 +81,8 @@ pub struct Host {
     probing: Option<(Request, HostId, u64)>,
     probed: Node,
     probe_at: u64,
-    /// What each port has met that is no neighbour, in words.
-    strangers: Vec<Option<String>>,
+    /// What each port has met that is no neighbour, in words, and until when that is to be believed if it is not seen again.
+    strangers: Vec<Option<(String, u64)>>,
     notices: Vec<Notice>,
     /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
     peers: BTreeMap<Node, (HostId, u64)>,
@@ -161,7 +163,7 @@ impl Host {
 
     /// What a port has met that is no neighbour, in words; none once it has met one.
     pub fn stranger(&self, port: usize) -> Option<&str> {
-        self.strangers.get(port)?.as_deref()
+        self.strangers.get(port)?.as_ref().map(|(words, _)| words.as_str())
     }
 
     /// How long packets take to another host and back.
@@ -170,7 +172,7 @@ impl Host {
     }
 
     /// Looks whether there is another order.
-    fn follow(&mut self) {
+    fn follow(&mut self, now: u64) {
         let notices = self.member.notices();
         if notices.contains(&Notice::Ordered)
             && let Some(order) = self.member.order().cloned()
@@ -183,6 +185,16 @@ impl Host {
                 Notice::WrongKey(port, who) => {
                     let what =
                         format!("{} has another key; give all hosts the same one", who.place());
+                    (*port, Some(what))
+                }
+                Notice::NoHandshake(port, who) => {
+                    let bytes = self.member.setup().ports.get(*port).map_or(0, |it| it.1);
+                    let bytes = bytes.min(who.frame_bytes as usize);
+                    let what = format!(
+                        "{} calls, but no handshake comes through: give both hosts the same key, and see that all between them \
+                         lets frames of {bytes} bytes through, or set a lower MTU at both ends",
+                        who.place()
+                    );
                     (*port, Some(what))
                 }
                 Notice::Itself(port, who) => {
@@ -216,7 +228,13 @@ impl Host {
                 }
                 Notice::Heard(..) | Notice::Ordered => continue,
             };
-            self.strangers[port] = stranger;
+            // What both ends have agreed on stays so; anything else is believed for a while.
+            let holds = matches!(notice, Notice::OtherFrames(..) | Notice::OtherUse(..));
+            let until = if holds { u64::MAX } else { now + STRANGER_NS };
+            self.strangers[port] = stranger.map(|words| (words, until));
+        }
+        for stranger in &mut self.strangers {
+            stranger.take_if(|(_, until)| now >= *until);
         }
         self.notices.extend(notices);
         let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);
@@ -368,18 +386,18 @@ impl Host {
 }
 
 impl Speaker for Host {
-    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<(), FrameError> {
+    fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<bool, FrameError> {
         if is_message(frame) {
-            self.member.hear(port, frame, now);
-            self.follow();
-            return Ok(());
+            let is_of_use = self.member.hear(port, frame, now);
+            self.follow(now);
+            return Ok(is_of_use);
         }
+        let Some(frame) = self.member.proved(port, frame, now) else { return Ok(false) };
         let direction = self.member.direction(port);
-        let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(()) };
-        let Some(frame) = self.member.proved(port, frame, now) else { return Ok(()) };
+        let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(true) };
         node.accept(direction, frame, now)?;
         self.member.hear_frame(port, now);
-        Ok(())
+        Ok(true)
     }
 
     fn has_proof(&mut self, port: usize) -> bool {
@@ -404,7 +422,7 @@ impl Speaker for Host {
 
     fn advance(&mut self, now: u64) {
         self.member.advance(now);
-        self.follow();
+        self.follow(now);
         if let Some(node) = &mut self.node {
             if std::mem::take(&mut self.has_turned) {
                 // Until then the others have turned, too; who has not takes no packets of these routes.

@@ -3,7 +3,8 @@
 //! Both ends call until they hear each other. The one with the lesser host, or on one host the lesser port, opens a
 //! handshake (Noise, NNpsk0: both have to know the key, and agree on new keys that nobody else learns), the other answers, and
 //! what either says from then on is sealed. A handshake beside a session that lives takes over when its first
-//! sealed message has come, so who only repeats old messages ends nothing.
+//! sealed message has come, so who only repeats old messages ends nothing. While both ends hear each other, only another life makes
+//! another session.
 //!
 //! Every message may be lost, doubled or forged. This is a state machine without clock, input and output.
 
@@ -30,6 +31,9 @@ const HANDSHAKE_LEN: usize = 32 + SEAL_LEN;
 pub const MESSAGE_MAX: usize = 1232;
 /// Calls become ever rarer while nobody answers, down to one in so long, ns.
 const CALL_MAX_NS: u64 = 1_000_000_000;
+/// Somebody who calls is met within so long, ns, and so many watchdogs, if nothing is in the way.
+const MEETING_NS: u64 = 2_000_000_000;
+const MEETING_WATCHDOGS: u64 = 8;
 
 /// What has become known of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub enum News {
     Said(Item),
     /// Somebody who says to be it does not know the key.
     WrongKey(Identity),
+    /// Somebody calls, but no handshake comes through.
+    NoHandshake(Identity),
     /// The cable leads back to this host.
     Itself(Identity),
     /// Another host has the number of this one.
@@ -61,6 +67,13 @@ pub struct Refused {
     pub forged: u64,
     /// They had been heard before, or belong to a handshake or session that is over.
     pub stale: u64,
+}
+
+impl Refused {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.malformed + self.forged + self.stale
+    }
 }
 
 /// Keys that two ends have agreed on, and who the other is.
@@ -106,8 +119,10 @@ pub struct Neighbour {
     sealed_at: u64,
     frame_sent_at: u64,
     framed_at: Option<u64>,
-    /// Whose handshake was opened last, and when.
+    /// When a handshake was opened last, by either end.
     opened_at: u64,
+    /// Since when somebody calls who was not met.
+    called_since: Option<u64>,
     items: VecDeque<Item>,
     losses: Losses,
     /// It has proved to know the key since that was asked for.
@@ -138,6 +153,7 @@ impl Neighbour {
             frame_sent_at: 0,
             framed_at: None,
             opened_at: 0,
+            called_since: None,
             items: VecDeque::new(),
             losses: Losses::new(watchdog_ns),
             has_proof: false,
@@ -216,7 +232,10 @@ impl Neighbour {
         now: u64,
         news: &mut dyn FnMut(News),
     ) -> Option<&'a [u8]> {
-        let protection = &mut self.session.as_mut()?.protection;
+        let Some(Session { protection, .. }) = &mut self.session else {
+            self.refused.stale += 1;
+            return None;
+        };
         match protection.check(bytes) {
             Ok(Taken { frame, is_behind_gap }) => {
                 self.has_proof |= protection.proves();
@@ -260,7 +279,7 @@ impl Neighbour {
     pub fn hear(&mut self, datagram: &[u8], now: u64, news: &mut dyn FnMut(News)) {
         match Message::parse(datagram) {
             Ok(Message::Call(who)) => self.called(who, now, news),
-            Ok(Message::Open(who, noise)) => self.opened(who, noise, news),
+            Ok(Message::Open(who, noise)) => self.opened(who, noise, now, news),
             Ok(Message::Answer(noise)) => self.answered(noise, now, news),
             Ok(Message::Sealed(counter, noise)) => self.sealed(counter, noise, now, news),
             Err(_) => self.refused.malformed += 1,
@@ -278,10 +297,26 @@ impl Neighbour {
         self.is_heard && self.session.as_ref().is_some_and(is_it)
     }
 
+    /// Whether this is no time for another handshake: who only says to be somebody is not to take the time of those who are.
+    fn is_early(&self, now: u64) -> bool {
+        let parts = if self.is_heard { 8 } else { 64 };
+        self.opened_at > 0 && now < self.opened_at + self.watchdog_ns / parts
+    }
+
     fn called(&mut self, who: Identity, now: u64, news: &mut dyn FnMut(News)) {
         if who.host == self.own.host {
+            // Anybody may call, and the one who is heard has proved to be the other end.
+            if self.is_heard {
+                return self.refused.forged += 1;
+            }
             let is_own = who.life == self.own.life;
             return news(if is_own { News::Itself(who) } else { News::SameHost(who) });
+        }
+        if !self.is_heard {
+            let since = *self.called_since.get_or_insert(now);
+            if now >= since + MEETING_NS.max(MEETING_WATCHDOGS * self.watchdog_ns) {
+                news(News::NoHandshake(who));
+            }
         }
         self.call_ns = self.watchdog_ns / 4;
         if !self.opens_with(&who) {
@@ -289,9 +324,11 @@ impl Neighbour {
             self.call_at = self.call_at.min(now + self.call_ns);
             return;
         }
-        let is_early = now < self.opened_at + self.watchdog_ns / 8 && self.opened_at > 0;
-        if self.is_met(&who) || is_early {
+        if self.is_met(&who) {
             return;
+        }
+        if self.is_early(now) {
+            return self.refused.stale += u64::from(self.is_heard);
         }
         self.opened_at = now;
         let Some(mut state) = self.begin(true) else { return };
@@ -309,10 +346,14 @@ impl Neighbour {
         if opens { builder.build_initiator().ok() } else { builder.build_responder().ok() }
     }
 
-    fn opened(&mut self, who: Identity, noise: &[u8], news: &mut dyn FnMut(News)) {
-        if self.opens_with(&who) || who.host == self.own.host {
+    fn opened(&mut self, who: Identity, noise: &[u8], now: u64, news: &mut dyn FnMut(News)) {
+        // What is older than the session is said again by somebody who has kept it.
+        let is_old = self.is_heard
+            && self.other().is_some_and(|it| it.host == who.host && it.life >= who.life);
+        if self.opens_with(&who) || who.host == self.own.host || is_old || self.is_early(now) {
             return self.refused.stale += 1;
         }
+        self.opened_at = now;
         let Some(mut state) = self.begin(false) else { return };
         let Ok(len) = state.read_message(noise, &mut self.room) else {
             self.refused.forged += 1;
@@ -346,9 +387,16 @@ impl Neighbour {
         let Some(other) = other else {
             // The state cannot be used again: the other end's next call opens another handshake.
             self.refused.forged += 1;
-            return news(News::WrongKey(claimed));
+            if !self.is_heard {
+                news(News::WrongKey(claimed));
+            }
+            return;
         };
         self.answers = false;
+        if self.is_met(&other) {
+            // Somebody else has called in its name: what both have agreed on holds.
+            return self.refused.stale += 1;
+        }
         let Some(session) = self.agreed(*state, other, true) else { return };
         self.meet(session, now, news);
     }
@@ -367,6 +415,7 @@ impl Neighbour {
     fn meet(&mut self, session: Session, now: u64, news: &mut dyn FnMut(News)) {
         let other = session.other;
         let is_known = self.is_heard && self.other() == Some(&other);
+        self.called_since = None;
         self.session = Some(session);
         self.has_proof = true;
         // The other end waits for a sealed message before it takes the keys for its own.
@@ -463,11 +512,19 @@ impl Neighbour {
         if std::mem::take(&mut self.answers) {
             let message = match &self.handshake {
                 Handshake::None => None,
-                Handshake::Opened(.., noise) => Some(Message::Open(self.own, noise)),
-                Handshake::Answered(_, noise) => Some(Message::Answer(noise)),
+                Handshake::Opened(_, who, noise) => Some((Message::Open(self.own, noise), who)),
+                Handshake::Answered(session, noise) => {
+                    Some((Message::Answer(noise), &session.other))
+                }
             };
-            if let Some(len) = message.and_then(|message| message.emit(room)) {
-                return len;
+            // As long as frames will be, so that nobody is met over a way that they do not fit.
+            if let Some((message, other)) = message
+                && let Some(len) = message.emit(room)
+            {
+                let frame = self.own.frame_bytes.min(other.frame_bytes) as usize;
+                let end = frame.min(room.len()).max(len);
+                room[len..end].fill(0);
+                return end;
             }
         }
         if self.session.is_some() && (self.has_items() || now >= self.alive_due()) {

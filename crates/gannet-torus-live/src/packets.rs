@@ -69,11 +69,14 @@ impl AddAssign for Packets {
 
 impl fmt::Display for Packets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { injected, taken, delivered, forwarded, dropped, .. } = self;
+        let Self { injected, taken, delivered, forwarded, waiting, dropped } = self;
         write!(
             f,
             "packets: {injected} sent from here and {taken} taken from cables; {delivered} delivered and {forwarded} passed on"
         )?;
+        if *waiting > 0 {
+            write!(f, ", {waiting} wait")?;
+        }
         dropped.iter().try_for_each(|(reason, count)| write!(f, ", {count} dropped: {reason}"))?;
         write!(f, "{}", if self.is_balanced() { "" } else { "; these sums do not agree" })
     }

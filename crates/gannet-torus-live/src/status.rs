@@ -87,16 +87,20 @@ pub struct Port {
     pub other_address: Option<Ipv6Addr>,
     /// Whether packets can cross its link.
     pub link_up: bool,
-    /// Frames sent, taken, of others, and refused, messages included.
+    /// Datagrams sent.
     pub sent: u64,
-    /// See `sent`.
+    /// Those of the other end that were taken.
     pub taken: u64,
-    /// See `sent`.
+    /// Those that came from elsewhere.
     pub strangers: u64,
-    /// See `sent`.
+    /// Those that the link refused.
     pub refused: u64,
-    /// Messages that could not be read, did not prove to know the key, or had been heard before.
-    pub messages_refused: u64,
+    /// Those that could not be read.
+    pub malformed: u64,
+    /// Those that did not prove to come from a host that knows the key.
+    pub forged: u64,
+    /// Those that had been heard before, or came too late.
+    pub stale: u64,
     /// What the system said the last time that the cable was not there.
     pub failure: Option<String>,
 }
@@ -105,9 +109,11 @@ impl Port {
     /// What came and was not taken, in words; nothing where that is nothing.
     fn turned_away(&self) -> String {
         let kinds = [
-            (self.strangers, "frames of others"),
-            (self.refused, "frames that do not fit"),
-            (self.messages_refused, "messages"),
+            (self.strangers, "from elsewhere"),
+            (self.refused, "refused by the link"),
+            (self.malformed, "that cannot be read"),
+            (self.forged, "without proof of the key"),
+            (self.stale, "heard before or too late"),
         ];
         let words = kinds.into_iter().filter(|(count, _)| *count > 0);
         words.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
@@ -178,12 +184,12 @@ impl Status {
         memory.since.retain(|text, _| faults.contains(text));
         let fault = |text: String| {
             let begin = *memory.since.entry(text.clone()).or_insert(now);
-            Fault { text, for_s: now.saturating_sub(begin) as f64 * 1e-9 }
+            Fault { text, for_s: seconds(now.saturating_sub(begin)) }
         };
         Self {
             host: setup.name.to_string(),
             id: setup.host.to_string(),
-            up_s: now as f64 * 1e-9,
+            up_s: seconds(now),
             lattice: lattice.map(|lattice| lattice.to_string()),
             sizes: lattice.map(|lattice| lattice.sizes()),
             place: lattice.zip(member.node()).map(|(lattice, node)| lattice.coordinates(node)),
@@ -204,6 +210,11 @@ impl Status {
             faults: faults.into_iter().map(fault).collect(),
         }
     }
+}
+
+/// So many ns in s, to the millisecond.
+fn seconds(ns: u64) -> f64 {
+    (ns / 1_000_000) as f64 / 1e3
 }
 
 /// Names of hosts and their ports, as they say themselves.
@@ -357,7 +368,7 @@ impl Port {
         let link = direction.and_then(|direction| host.node()?.link(direction));
         let neighbour = member.neighbour(port);
         let state = neighbour.map(Neighbour::state).unwrap_or_default();
-        let messages = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
+        let turned_away = neighbour.map(|neighbour| neighbour.refused()).unwrap_or_default();
         let (interface, other_address) = driver.interface(port).unzip();
         Self {
             name: member.setup().port_name(port).to_string(),
@@ -378,7 +389,9 @@ impl Port {
             taken,
             strangers,
             refused,
-            messages_refused: messages.malformed + messages.forged + messages.stale,
+            malformed: turned_away.malformed,
+            forged: turned_away.forged,
+            stale: turned_away.stale,
             failure: failure.map(|kind| kind.to_string()),
         }
     }
@@ -494,8 +507,15 @@ impl Status {
             format!("{mark}{name}")
         };
         let width = self.nodes.iter().map(|node| name(Some(node)).len()).max().unwrap_or(0);
+        let is_alive = |place: [u16; 3]| at(place).is_some_and(|node| node.alive);
         let works = |place: [u16; 3], way: &str| {
-            at(place).is_some_and(|node| node.alive && !node.dead_cables.iter().any(|it| it == way))
+            let [column, row, plane] = place;
+            let next = match way {
+                "X+" => [(column + 1) % x, row, plane],
+                _ => [column, (row + 1) % y, plane],
+            };
+            let is_dead = |node: &Member| node.dead_cables.iter().any(|it| it == way);
+            is_alive(place) && is_alive(next) && !at(place).is_some_and(is_dead)
         };
         for plane in 0..z {
             writeln!(f, "{}", if z > 1 { format!("\n  z = {plane}") } else { String::new() })?;

@@ -14,6 +14,8 @@
 //! answer  Noise message                the second
 //! sealed  counter (8), Noise message   items, as the handshake has agreed to seal them
 //!
+//! Zeros may follow an open and an answer, so that they are as long as the frames that are to pass.
+//!
 //! identity
 //!   0  8  host                          16  4  longest frame of the cable, bytes
 //!   8  8  life of the host              20  2  port
@@ -233,13 +235,17 @@ impl<'a> Message<'a> {
             return Err(Error::Version { format: FORMAT, known: "1", got });
         }
         check_value(FORMAT, "reserved", 0, bytes[5].into())?;
-        let (head, body) = bytes.split_at(HEAD_LEN);
-        check_value(
-            FORMAT,
-            "length",
-            body.len() as u64,
-            u16::from_le_bytes(array(head, 6)).into(),
-        )?;
+        let (head, rest) = bytes.split_at(HEAD_LEN);
+        let len = usize::from(u16::from_le_bytes(array(head, 6)));
+        check_len(FORMAT, rest, len)?;
+        let (body, behind) = rest.split_at(len);
+        match head[4] {
+            OPEN | ANSWER => {
+                let stray = behind.iter().find(|&&byte| byte != 0).copied().unwrap_or(0);
+                check_value(FORMAT, "bytes behind it", 0, stray.into())?;
+            }
+            _ => check_value(FORMAT, "length", rest.len() as u64, len as u64)?,
+        }
         let identity = || -> Result<(Identity, &'a [u8])> {
             Ok((Identity::parse(body)?, &body[Identity::LEN..]))
         };

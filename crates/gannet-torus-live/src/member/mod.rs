@@ -78,6 +78,8 @@ pub enum Notice {
     Heard(usize, bool),
     /// Somebody at the other end of this port does not know the key.
     WrongKey(usize, Identity),
+    /// Somebody at the other end of this port calls, but no handshake comes through.
+    NoHandshake(usize, Identity),
     /// The cable at this port leads back to this host.
     Itself(usize, Identity),
     /// Another host, at this port, has the number of this one.
@@ -285,9 +287,15 @@ impl Member {
         }
     }
 
-    /// Takes a message that has come by a port.
-    pub fn hear(&mut self, port: usize, datagram: &[u8], now: u64) {
-        self.with(port, now, |neighbour, news| neighbour.hear(datagram, now, news));
+    /// Takes a message that has come by a port; gives whether it was of use.
+    pub fn hear(&mut self, port: usize, datagram: &[u8], now: u64) -> bool {
+        let mut is_of_use = false;
+        self.with(port, now, |neighbour, news| {
+            let before = neighbour.refused().total();
+            neighbour.hear(datagram, now, news);
+            is_of_use = neighbour.refused().total() == before;
+        });
+        is_of_use
     }
 
     fn with(
@@ -333,6 +341,7 @@ impl Member {
             News::Hears(_) | News::Lossy => self.advertise(now),
             News::Said(item) => self.take(port, item, now),
             News::WrongKey(who) => self.notices.push(Notice::WrongKey(port, who)),
+            News::NoHandshake(who) => self.notices.push(Notice::NoHandshake(port, who)),
             News::Itself(who) => self.notices.push(Notice::Itself(port, who)),
             News::SameHost(who) => self.notices.push(Notice::SameHost(port, who)),
         }

@@ -152,10 +152,11 @@ impl Port for UdpPort {
                     meeting.hears(message.sender, frames.clone().next().unwrap_or_default())
                 }
             };
-            if is_of_other {
+            // Of an empty datagram there is no frame, and nobody here sends one.
+            if is_of_other && message.bytes > 0 {
                 frames.for_each(&mut *take);
             } else {
-                self.strangers += frames.len() as u64;
+                self.strangers += frames.len().max(1) as u64;
             }
             if message.bytes < LONG_BYTES {
                 break;

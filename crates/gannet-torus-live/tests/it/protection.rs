@@ -2,7 +2,7 @@
 
 use gannet_torus_live::identity::Key;
 use gannet_torus_live::neighbour::{MESSAGE_MAX, Neighbour, News};
-use gannet_wire::neighbour::{HostId, Identity, PROOF_LEN};
+use gannet_wire::neighbour::{HostId, Identity, Message, PROOF_LEN};
 
 const WATCHDOG_NS: u64 = 100_000_000;
 
@@ -110,4 +110,103 @@ fn frames_of_an_earlier_life_prove_nothing() {
     assert_eq!(taken(&mut far, &old), None);
     let new = proved(&mut near, b"frame");
     assert_eq!(taken(&mut far, &new), Some(&b"frame"[..]));
+}
+
+/// What `from` says at `now`, message by message.
+fn said(from: &mut Neighbour, now: u64) -> Vec<Vec<u8>> {
+    let mut room = [0; 9000];
+    from.advance(now, &mut |_| ());
+    let mut due =
+        || Some(from.due(&mut room, now)).filter(|&len| len > 0).map(|len| room[..len].to_vec());
+    std::iter::from_fn(&mut due).collect()
+}
+
+fn hears(end: &mut Neighbour, message: &[u8], now: u64) -> Vec<News> {
+    let mut all = Vec::new();
+    end.hear(message, now, &mut |news| all.push(news));
+    all
+}
+
+#[test]
+fn whoever_can_only_send_changes_nothing_between_ends_that_have_met() {
+    let (mut near, mut far) = (end(1, 5, true), end(2, 6, true));
+    // A handshake that somebody has kept, of this life of both.
+    let call = said(&mut far, 1);
+    hears(&mut near, &call[0], 1);
+    let opened = said(&mut near, 1);
+    hears(&mut far, &opened[0], 1);
+    meet(&mut near, &mut far, WATCHDOG_NS / 16);
+    let now = 10 * WATCHDOG_NS;
+    let call = |who: Identity| {
+        let mut bytes = vec![0; MESSAGE_MAX];
+        let len = Message::Call(who).emit(&mut bytes).unwrap();
+        bytes.truncate(len);
+        bytes
+    };
+    let (own, other) = (*near.own(), *far.own());
+    let forged = [("its own number", call(Identity { life: 99, ..own })), ("itself", call(own))];
+    // Keep them up while time goes on.
+    for step in 0..10 {
+        for message in said(&mut near, now + step) {
+            hears(&mut far, &message, now + step);
+        }
+        for message in said(&mut far, now + step) {
+            hears(&mut near, &message, now + step);
+        }
+    }
+    let up = |near: &Neighbour, far: &Neighbour| near.is_up() && far.is_up();
+    assert!(up(&near, &far));
+    for (what, message) in &forged {
+        let before = near.refused().total();
+        assert_eq!(hears(&mut near, message, now + 20), [], "{what}");
+        assert_eq!(near.refused().total(), before + 1, "{what}");
+    }
+    // An opened handshake that is said again is neither answered nor taken.
+    let before = far.refused().stale;
+    for _ in 0..100 {
+        assert_eq!(hears(&mut far, &opened[0], now + 20), []);
+    }
+    assert_eq!(far.refused().stale, before + 100);
+    assert!(said(&mut far, now + 20).iter().all(|message| message[4] != 3), "it answers");
+    // A call of another life opens one handshake, which ends nothing: the other end does not answer.
+    let restarted = call(Identity { life: 77, ..other });
+    for at in 0..100 {
+        assert_eq!(hears(&mut near, &restarted, now + 20 + at), []);
+    }
+    let opens: Vec<_> =
+        said(&mut near, now + 120).into_iter().filter(|message| message[4] == 2).collect();
+    assert_eq!(opens.len(), 1);
+    let before = proved(&mut near, b"before");
+    assert_eq!(hears(&mut far, &opens[0], now + 120), []);
+    assert!(said(&mut far, now + 120).iter().all(|message| message[4] != 3), "it answers");
+    assert_eq!(taken(&mut far, &before), Some(&b"before"[..]), "the keys are the same");
+    let after = proved(&mut far, b"after");
+    assert_eq!(taken(&mut near, &after), Some(&b"after"[..]));
+    assert!(up(&near, &far));
+}
+
+#[test]
+fn nobody_is_met_over_a_way_that_frames_do_not_fit() {
+    let end = |host: u64, frame_bytes: u32| {
+        let own = Identity { host: HostId(host), life: 1, frame_bytes, ..Identity::default() };
+        Neighbour::new(own, Key([9; 32]), WATCHDOG_NS)
+    };
+    for (frames, most, is_met) in
+        [([8972, 8972], 9000, true), ([8972, 8972], 1472, false), ([8972, 1472], 1472, true)]
+    {
+        let (mut near, mut far) = (end(1, frames[0]), end(2, frames[1]));
+        let mut told = Vec::new();
+        for step in 0..200 {
+            let now = 1 + step * WATCHDOG_NS / 4;
+            for message in said(&mut near, now).iter().filter(|message| message.len() <= most) {
+                told.extend(hears(&mut far, message, now));
+            }
+            for message in said(&mut far, now).iter().filter(|message| message.len() <= most) {
+                told.extend(hears(&mut near, message, now));
+            }
+        }
+        assert_eq!(near.is_up() && far.is_up(), is_met, "{frames:?} through {most}");
+        let says = told.iter().any(|news| matches!(news, News::NoHandshake(_)));
+        assert_eq!(says, !is_met, "{told:?}");
+    }
 }

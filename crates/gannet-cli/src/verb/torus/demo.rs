@@ -9,6 +9,7 @@ use crossterm::terminal;
 use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
 use gannet_torus_live::drill::{Drill, Error, Event, HOSTS_MAX, Setup, Summary};
+use serde::Serialize;
 
 use crate::exit::{Lacking, Outcome, Usage};
 use crate::log;
@@ -38,6 +39,8 @@ const EVERY_MIN: Span = Span::ms(100);
 ///
 /// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where it is so short
 /// that a host which did not run for a while is taken for dead, a false alarm is told.
+///
+/// A cable that has lost frames is watched for forty watchdogs before it carries packets again, so the demo may take that much longer.
 ///
 /// Ctrl-C mends what is broken, lets all PUTs arrive, and ends; a second one ends at once. Exit code 6 when anything was
 /// lost, came twice or came wrong.
@@ -126,7 +129,14 @@ fn end(
     signals: &Signals,
 ) -> anyhow::Result<Outcome> {
     if arguments.json {
-        output::json(summary)?;
+        output::json(&Document {
+            lattice: arguments.lattice.to_string(),
+            every_ms: arguments.every.ns() as f64 * 1e-6,
+            watchdog_ms: arguments.watchdog.ns() as f64 * 1e-6,
+            rate: arguments.rate,
+            seed: arguments.seed,
+            summary,
+        })?;
     } else {
         screen.close(summary)?;
     }
@@ -135,6 +145,18 @@ fn end(
         Some(signal) => Outcome::Interrupted(signal),
         None => Outcome::Ok,
     })
+}
+
+/// What was shown, and under which conditions.
+#[derive(Serialize)]
+struct Document<'a> {
+    lattice: String,
+    every_ms: f64,
+    watchdog_ms: f64,
+    rate: NonZeroU64,
+    seed: u64,
+    #[serde(flatten)]
+    summary: &'a Summary,
 }
 
 /// Where it is shown: as a picture on a terminal, or line by line.

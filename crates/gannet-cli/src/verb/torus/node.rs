@@ -264,6 +264,7 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) -> bool {
             }
             // What is wrong is told with the rest of it.
             Notice::WrongKey(..)
+            | Notice::NoHandshake(..)
             | Notice::Itself(..)
             | Notice::SameHost(..)
             | Notice::OtherFrames(..)

@@ -43,7 +43,7 @@ impl FromStr for End {
 }
 
 fn are_ends(own: &SocketAddr, other: &SocketAddr) -> bool {
-    own.is_ipv4() == other.is_ipv4() && other.port() > 0
+    own.is_ipv4() == other.is_ipv4() && own.port() > 0 && other.port() > 0
 }
 
 /// Whether a text can be the name of an interface, and is not a wrong address.
@@ -142,6 +142,7 @@ mod tests {
             "10.0.0.1=10.0.0.2",
             "10.0.0.1:1=[::1]:2",
             "1.2.3.4:1=1.2.3.4:0",
+            "1.2.3.4:0=1.2.3.4:1",
             "..",
             "../eth0",
             "a name",

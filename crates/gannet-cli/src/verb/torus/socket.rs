@@ -7,7 +7,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,10 +49,10 @@ impl Door {
         }
     }
 
-    fn answers(self, path: &Path) -> bool {
+    fn connect(self, path: &Path) -> io::Result<()> {
         match self {
-            Self::Status => UnixStream::connect(path).is_ok(),
-            Self::Processes => connected(path).is_ok(),
+            Self::Status => UnixStream::connect(path).map(drop),
+            Self::Processes => connected(path).map(drop),
         }
     }
 
@@ -62,18 +62,26 @@ impl Door {
     /// When another node has it, or what is there cannot be taken away.
     pub fn clear(self, path: &Path) -> Result<(), Lacking> {
         let place = path.display();
-        if self.answers(path) {
-            let option = if self == Self::Status { "--status" } else { "--processes" };
-            return Err(Lacking(format!(
-                "another node answers at {place}: give this one another --name, or {option}"
-            )));
-        }
-        // What a node that was killed has left.
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Lacking(format!("cannot make {place}: {error}")))
+        let option = if self == Self::Status { "--status" } else { "--processes" };
+        let lacking = |error: io::Error| Lacking(format!("cannot make {place}: {error}"));
+        match fs::symlink_metadata(path) {
+            Ok(there) if !there.file_type().is_socket() => {
+                return Err(Lacking(format!(
+                    "{place} is there and is no socket: give another {option}, or take it away"
+                )));
             }
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            _ => {}
+        }
+        match self.connect(path) {
+            Ok(()) => Err(Lacking(format!(
+                "another node answers at {place}: give this one another --name, or {option}"
+            ))),
+            // What a node that was killed has left.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(lacking)
+            }
+            Err(error) => Err(lacking(error)),
         }
     }
 }
@@ -89,7 +97,7 @@ pub fn of_host(name: &str) -> PathBuf {
 /// When there is none, or there are several.
 pub fn only(door: Door) -> Result<PathBuf, Lacking> {
     let found = match door {
-        Door::Status => here::only(door.end(), |path| door.answers(path)),
+        Door::Status => here::only(door.end(), |path| door.connect(path).is_ok()),
         Door::Processes => here::node(),
     };
     found.map_err(|error| Lacking(error.to_string()))

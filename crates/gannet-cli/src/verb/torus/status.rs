@@ -26,10 +26,10 @@ pub struct Arguments {
     /// Socket of the node [default: that of the only node on this machine].
     #[arg(value_name = "SOCKET")]
     socket: Option<PathBuf>,
-    /// Print it as JSON.
-    #[arg(long, conflicts_with = "watch")]
+    /// Print it as JSON; with --watch as a document in each line.
+    #[arg(long)]
     json: bool,
-    /// Print it again and again, until Ctrl-C.
+    /// Print it twice a second, until Ctrl-C.
     #[arg(long)]
     watch: bool,
 }
@@ -39,7 +39,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     loop {
         let status = socket::ask(&path)?;
-        if arguments.json {
+        if arguments.json && arguments.watch {
+            output::text(&format!("{}\n", serde_json::to_string(&status)?))?;
+        } else if arguments.json {
             output::json(&status)?;
         } else {
             let clear = if arguments.watch && output::is_terminal() { "\x1b[H\x1b[2J" } else { "" };

@@ -264,6 +264,16 @@ fn what_cannot_be_used_is_refused_in_words() {
         refused(&good, &[port.clone(), port.clone()], 2)
             .contains("each cable has an end of its own")
     );
+    let precious = directory.path().join("precious");
+    fs::write(&precious, "data").unwrap();
+    let output = node(directory.path(), &good, "n0", slice::from_ref(&port))
+        .arg("--processes")
+        .arg(&precious)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    assert!(text(&output.stderr).contains("precious is there and is no socket"));
+    assert_eq!(fs::read(&precious).unwrap(), b"data");
     let output = node(directory.path(), &good, "n0", slice::from_ref(&port))
         .args(["--service", "eth0"])
         .output()
