@@ -125,7 +125,11 @@ fn programs_reach_each_other_whatever_the_mtu_is() {
         }
         for counters in [ring.end_tunnel(), ring.end_tunnel()] {
             let count = |what: &str| counters[what].as_u64().unwrap();
-            assert_eq!(count("malformed") + count("refused") + count("failed"), 0, "{counters}");
+            assert_eq!(count("malformed") + count("refused"), 0, "{counters}");
+            // The last that TCP says may be under way when either tunnel ends.
+            assert!(count("failed") <= 2, "{counters}");
+            let kept = ["sent", "other_protocol", "no_node", "full", "failed"].map(count);
+            assert_eq!(count("offered"), kept.iter().sum::<u64>(), "{counters}");
             // Packets are longer than the MTU where TCP leaves it to the other kernel to cut them.
             let mean = count("sent_bytes") / count("sent");
             assert!(mtu > 1500 || mean > mtu as u64, "MTU {mtu}: {counters}");
