@@ -162,8 +162,9 @@ impl Host {
     }
 
     /// What a port has met that is no neighbour, in words; none once it has met one.
-    pub fn stranger(&self, port: usize) -> Option<&str> {
-        self.strangers.get(port)?.as_ref().map(|(words, _)| words.as_str())
+    pub fn stranger(&self, port: usize, now: u64) -> Option<&str> {
+        let (words, until) = self.strangers.get(port)?.as_ref()?;
+        (now < *until).then_some(words)
     }
 
     /// How long packets take to another host and back.
@@ -232,9 +233,6 @@ impl Host {
             let holds = matches!(notice, Notice::OtherFrames(..) | Notice::OtherUse(..));
             let until = if holds { u64::MAX } else { now + STRANGER_NS };
             self.strangers[port] = stranger.map(|words| (words, until));
-        }
-        for stranger in &mut self.strangers {
-            stranger.take_if(|(_, until)| now >= *until);
         }
         self.notices.extend(notices);
         let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);

@@ -169,7 +169,7 @@ impl Status {
         let names = Names::of(host);
         let order = member.order();
         let lattice = order.and_then(|order| Lattice::new(order.sizes).ok());
-        let mut faults = told(host, &names);
+        let mut faults = told(host, &names, now);
         if member.has_twin(now) {
             let id = setup.host;
             faults.push(format!(
@@ -257,11 +257,11 @@ fn waits(host: &Host) -> Option<String> {
 }
 
 /// What ports have met that is no neighbour.
-fn told(host: &Host, names: &Names) -> Vec<String> {
+fn told(host: &Host, names: &Names, now: u64) -> Vec<String> {
     let member = host.member();
     let own = |port: usize| names.port(member.setup().host, port as u16);
     let ports = 0..member.setup().port_names().count();
-    let ports = ports.filter_map(|port| Some((port, host.stranger(port)?)));
+    let ports = ports.filter_map(|port| Some((port, host.stranger(port, now)?)));
     ports.map(|(port, what)| format!("{}: {what}", own(port))).collect()
 }
 

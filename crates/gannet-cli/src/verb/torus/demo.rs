@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(long, default_value = "500 ms", value_name = "TIME")]
     watchdog: Span,
     /// PUTs of 12 000 bytes a second that all hosts post together, each of which waits for the last one to the same host. With a
-    /// million they send as fast as the processors can, which then need a longer watchdog.
+    /// million they send as fast as the processors can; the watchdog may have to be longer then.
     #[arg(long, default_value = "10000", value_name = "N")]
     rate: NonZeroU64,
     /// Draws what is broken.
