@@ -1,6 +1,7 @@
 //! The whole check, step by step.
 
 mod judges;
+mod room;
 mod steps;
 mod suite;
 mod tally;
@@ -77,7 +78,7 @@ const STEPS: [Step; 15] = [
 /// there is to fix.
 ///
 /// # Errors
-/// When it cannot tell where cargo builds.
+/// When it cannot tell where cargo builds, or there is no room for what it writes.
 pub fn run(root: &Path, long: bool) -> Result<bool> {
     let mut check = Check {
         root: root.to_path_buf(),
@@ -89,6 +90,7 @@ pub fn run(root: &Path, long: bool) -> Result<bool> {
         beside: None,
         tally: Tally::default(),
     };
+    room::require(&check.target, suite::has_run(&check))?;
     let start = Instant::now();
     let mut times = Vec::new();
     for (name, step) in STEPS {

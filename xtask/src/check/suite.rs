@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,11 @@ use super::{Check, Outcome};
 
 /// The package whose tests start the program and wait for it.
 const PROGRAM: &str = "gannet-cli";
+/// How long a test program may run; the slowest takes a third of it.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT_LONG: Duration = Duration::from_secs(12 * 60 * 60);
+/// How long the output of a test program that was ended is waited for.
+const LIMIT_OUTPUT: Duration = Duration::from_secs(5);
 
 /// A built test program.
 #[derive(Debug, PartialEq)]
@@ -98,12 +103,13 @@ impl Built {
 }
 
 fn start_beside(check: &Check, programs: Vec<Program>) -> Beside {
+    let limit = limit(check);
     let commands: Vec<_> =
         programs.into_iter().map(|program| (test_command(check, &program), program.name)).collect();
     let run_all = move || {
         let run = |(mut command, name)| {
             let (start, mut lines) = (Instant::now(), Vec::new());
-            let success = read(&mut command, |stream, line| {
+            let success = read(&mut command, limit, |stream, line| {
                 lines.push((stream, line.to_owned()));
                 Ok(())
             })?;
@@ -173,7 +179,7 @@ impl Account {
     /// Runs a test program, and says whether all its tests passed.
     fn run(&mut self, check: &mut Check, name: &str, command: &mut Command) -> Result<bool> {
         self.begin(name)?;
-        let success = read(command, |stream, line| self.line(stream, line))?;
+        let success = read(command, limit(check), |stream, line| self.line(stream, line))?;
         self.end(check, name, success);
         Ok(success)
     }
@@ -194,6 +200,11 @@ impl Account {
     fn end(&mut self, check: &mut Check, name: &str, success: bool) {
         std::mem::take(&mut self.report).enter(&mut check.tally, name, success);
     }
+}
+
+/// Whether all was built here before.
+pub fn has_run(check: &Check) -> bool {
+    log_path(check).exists()
 }
 
 fn log_path(check: &Check) -> PathBuf {
@@ -232,8 +243,17 @@ enum Stream {
     Errors,
 }
 
-/// Runs a command, passes each line of its output to `see`, and says whether it succeeded.
-fn read(command: &mut Command, mut see: impl FnMut(Stream, &str) -> Result<()>) -> Result<bool> {
+fn limit(check: &Check) -> Duration {
+    if check.long { LIMIT_LONG } else { LIMIT }
+}
+
+/// Runs a command, passes each line of its output to `see`, and says whether it succeeded, which it did not if
+/// it had to be ended after `limit`.
+fn read(
+    command: &mut Command,
+    limit: Duration,
+    mut see: impl FnMut(Stream, &str) -> Result<()>,
+) -> Result<bool> {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -245,10 +265,38 @@ fn read(command: &mut Command, mut see: impl FnMut(Stream, &str) -> Result<()>) 
     let other = sender.clone();
     thread::spawn(move || send_lines(output, Stream::Output, &other));
     thread::spawn(move || send_lines(errors, Stream::Errors, &sender));
-    for (stream, line) in lines {
-        see(stream, &line)?;
+    let (mut deadline, mut in_time) = (Instant::now() + limit, true);
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((stream, line)) => see(stream, &line)?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if in_time => {
+                see(Stream::Errors, &format!("ended, since it ran for {} s", limit.as_secs()))?;
+                end_with_children(child.id());
+                (deadline, in_time) = (Instant::now() + LIMIT_OUTPUT, false);
+            }
+            Err(RecvTimeoutError::Timeout) => break,
+        }
     }
-    Ok(child.wait().context("cannot wait for the tests")?.success())
+    Ok(child.wait().context("cannot wait for the tests")?.success() && in_time)
+}
+
+/// Ends a process and all those that it has started, which would otherwise keep its output open.
+fn end_with_children(process: u32) {
+    let mut all = vec![process.to_string()];
+    let mut next = 0;
+    while let Some(process) = all.get(next) {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let children =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+        let children: Vec<_> = children
+            .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        all.extend(children);
+        next += 1;
+    }
+    // One that has ended by itself by now is no longer there.
+    let _gone = Command::new("kill").arg("-KILL").args(all).stderr(Stdio::null()).status();
 }
 
 /// Sends line by line what `input` gives; bytes that are no text are replaced.
@@ -295,6 +343,8 @@ struct Report {
     skips: Vec<String>,
     /// Tests that the harness was told to leave out.
     ignored: Vec<String>,
+    /// Tests that take long and have not ended.
+    unended: Vec<String>,
 }
 
 impl Report {
@@ -305,12 +355,15 @@ impl Report {
             self.passed += count(counts, "passed");
             self.failed += count(counts, "failed");
         } else if let Some(test) = line.strip_prefix("test ") {
-            match test.rsplit_once(" ... ") {
-                Some((name, "FAILED")) => self.failures.push(format!("test {name}")),
-                Some((name, end)) if end.starts_with("ignored") => {
-                    self.ignored.push(format!("test {name} is ignored"));
-                }
-                _ => {}
+            if let Some(name) = test.strip_suffix(" has been running for over 60 seconds") {
+                self.unended.push(format!("test {name} did not end"));
+            }
+            let Some((name, end)) = test.rsplit_once(" ... ") else { return };
+            self.unended.retain(|test| *test != format!("test {name} did not end"));
+            if end == "FAILED" {
+                self.failures.push(format!("test {name}"));
+            } else if end.starts_with("ignored") {
+                self.ignored.push(format!("test {name} is ignored"));
             }
         }
     }
@@ -324,7 +377,7 @@ impl Report {
             tally.failed += 1;
             tally.failures.push(format!("{name}: did not build or did not end, see above"));
         }
-        tally.failures.extend(self.failures);
+        tally.failures.extend(self.failures.into_iter().chain(self.unended));
         self.skips.into_iter().chain(self.ignored).for_each(|skip| tally.skip(skip));
     }
 }
@@ -448,9 +501,35 @@ nothing was skipped: this line begins otherwise";
             seen.push((stream, line.to_owned()));
             Ok(())
         };
-        assert!(!read(&mut command, see).unwrap());
+        assert!(!read(&mut command, LIMIT, see).unwrap());
         seen.sort();
         let (output, errors) = ("out".to_owned(), "err \u{fffd}".to_owned());
         assert_eq!(seen, [(Stream::Output, output), (Stream::Errors, errors)]);
+    }
+
+    #[test]
+    fn tests_that_do_not_end_are_ended_with_all_they_started_and_named() {
+        let (mut report, mut started) = (Report::default(), String::new());
+        let mut command = Command::new("sh");
+        let slow = "test slow has been running for over 60 seconds";
+        let fair = "test fair has been running for over 60 seconds\ntest fair ... ok";
+        command.args([
+            "-c",
+            &format!("sh -c 'sleep 1000 & echo $!; wait' & echo '{slow}\n{fair}'; wait"),
+        ]);
+        let see = |_, line: &str| {
+            report.read(line);
+            if line.parse::<u32>().is_ok() {
+                line.clone_into(&mut started);
+            }
+            Ok(())
+        };
+        assert!(!read(&mut command, Duration::from_secs(1), see).unwrap());
+        assert_eq!(report.unended, ["test slow did not end"]);
+        let state = fs::read_to_string(format!("/proc/{started}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(" Z "), "{state}");
+        let mut tally = Tally::default();
+        report.enter(&mut tally, "all", false);
+        assert!(tally.failures.contains(&"test slow did not end".to_owned()));
     }
 }
