@@ -102,7 +102,7 @@ enum Verb {
 /// The program knows `detectors`; the first is that of configurations that name none.
 pub fn main(detectors: Detectors) -> ExitCode {
     let arguments = Arguments::parse();
-    log::install(arguments.verbose);
+    log::install(arguments.verbose, matches!(arguments.verb, Verb::Doctor(_)));
     if let Err(error) = signals::outlive_file_limit() {
         tracing::warn!(%error, "a file beyond `ulimit -f` will end the program");
     }

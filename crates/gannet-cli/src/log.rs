@@ -21,9 +21,15 @@ fn waiting() -> MutexGuard<'static, Option<VecDeque<String>>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends log lines to standard error, as `RUST_LOG` or the number of `-v` asks.
-pub fn install(verbose: u8) {
-    let level = ["warn", "info", "debug"][usize::from(verbose.min(2))];
+/// Sends log lines to standard error, as `RUST_LOG` or the number of `-v` asks. What runs only for a `trial` raises alarms that
+/// concern nobody.
+pub fn install(verbose: u8, is_trial: bool) {
+    let level = match verbose {
+        0 if is_trial => "warn,gannet_control::alarm=off",
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
