@@ -172,7 +172,7 @@ impl fmt::Display for Summary {
         for (harm, Times { faults, known_ms, flowing_after_ms }) in faults {
             write!(
                 f,
-                "\n{faults:>5} {:<28} known to all after {:.0} ms, {:.0} at most; all flows {:.0} ms later, {:.0} at most",
+                "\n  {:<28} {faults:>5}, known to all after {:.0} ms, {:.0} at most; all flows {:.0} ms later, {:.0} at most",
                 harm.of_many(),
                 known_ms.mean,
                 known_ms.max,

@@ -11,7 +11,7 @@ use crate::exit::Outcome;
 use crate::output;
 
 /// Bytes that are measured, if not asked otherwise.
-const SIZES: [u64; 4] = [8, 4096, 1 << 16, 1 << 20];
+const SIZES: &str = "8,4096,65536,1048576";
 
 /// Measures PUTs between two nodes of the torus that UDP joins, each on a processor of its own, or by way of
 /// others.
@@ -31,7 +31,7 @@ const SIZES: [u64; 4] = [8, 4096, 1 << 16, 1 << 20];
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Bytes of a PUT, for each measurement, separated by commas.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = SIZES,
           value_parser = clap::value_parser!(u64).range(1..=BYTES_MAX))]
     bytes: Vec<u64>,
     /// Hops from one node to the other.

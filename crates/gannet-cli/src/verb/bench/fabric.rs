@@ -19,7 +19,7 @@ use crate::exit::{Outcome, Usage};
 use crate::{log, output};
 
 /// Bytes of an operation that are measured, if not asked otherwise.
-const SIZES: [u64; 8] = [8, 64, 512, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26];
+const SIZES: &str = "8,64,512,4096,65536,1048576,16777216,67108864";
 
 /// Least length of a measurement, and of one in virtual time, which takes a processor longer than it lasts.
 const TIME: Duration = Duration::from_millis(100);
@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long, default_value = "all", value_parser = names::one_or_all::<Operation>())]
     operation: names::Values<Operation>,
     /// Bytes of an operation, separated by commas.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = SIZES,
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Vec<u64>,
     /// Use other bytes for each operation, so that no cache holds them.

@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::output;
 
 /// Bytes of payload that are measured, if not asked otherwise.
-const SIZES: [u64; 4] = [64, 512, 1500, 4096];
+const SIZES: &str = "64,512,1500,4096";
 
 /// Measures a hop of the torus in memory: both ends of a link on one core, word by word and in frames of whole packets,
 /// and PUTs of 64 KiB between two nodes.
@@ -23,7 +23,7 @@ const SIZES: [u64; 4] = [64, 512, 1500, 4096];
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Bytes of payload of a packet, for each measurement, separated by commas.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = SIZES,
           value_parser = clap::value_parser!(u64).range(1..=PAYLOAD_LEN_MAX as u64))]
     bytes: Vec<u64>,
     /// Longest frame, bytes.

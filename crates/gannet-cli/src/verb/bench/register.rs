@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::output;
 
 /// Bytes that are measured, if not asked otherwise.
-const SIZES: [u64; 4] = [4096, 1 << 16, 1 << 20, 1 << 26];
+const SIZES: &str = "4096,65536,1048576,67108864";
 
 /// Measures what registering memory costs, step by step.
 ///
@@ -26,7 +26,7 @@ const SIZES: [u64; 4] = [4096, 1 << 16, 1 << 20, 1 << 26];
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Bytes of the memory, for each measurement, separated by commas.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = SIZES,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = SIZES,
           value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     bytes: Vec<u64>,
     /// Least length of a pass of each step.

@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::output;
 
 /// Pages of the working sets that are measured, if not asked otherwise.
-const PAGES: [u64; 5] = [16, 96, 128, 256, 4096];
+const PAGES: &str = "16,96,128,256,4096";
 
 /// Measures how fast registered pages of 2 MiB are found: in the table of registered buffers each time, and in a
 /// TLB in front of it that gives up the entry not used for longest, any, or the one in the only place of a page.
@@ -27,7 +27,7 @@ pub struct Arguments {
           value_parser = clap::value_parser!(u64).range(1..=ENTRIES_MAX as u64))]
     entries: u64,
     /// Pages of the working set, for each measurement, separated by commas.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = PAGES,
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = PAGES,
           value_parser = clap::value_parser!(u64).range(1..=PAGES_MAX))]
     pages: Vec<u64>,
     /// Pages of each buffer that is registered.

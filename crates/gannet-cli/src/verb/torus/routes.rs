@@ -257,7 +257,7 @@ impl Installed {
             log::say(format_args!("{} has the address {address}", self.device));
         }
         if written + removed > 0 || is_new {
-            log::say(format_args!("order {order}: {written} routes written, {removed} removed"));
+            log::say(format_args!("order {order}: routes written: {written}, removed: {removed}"));
         }
         Ok(())
     }
