@@ -4,6 +4,9 @@ use std::fmt;
 
 use gannet_wire::apelink::WORD_LEN;
 
+/// Free bytes in front from which on a ring may start over before it has come to its end.
+const EARLY_LEN: usize = 256 << 10;
+
 /// A ring in which every payload lies in one piece.
 ///
 /// The last payload before the end of the ring may leave a tail unused that the next one does not
@@ -32,9 +35,27 @@ impl Payloads {
         if is_over || is_empty { 0 } else { self.back }
     }
 
+    /// The same for who can wait until others are no longer read, the first of which lies at `front`: over the front of the
+    /// ring again as soon as there is as much room as payloads of `held` words take, so that few of them stay in the cache however
+    /// long the ring is. Nothing while there is no place.
+    pub(super) fn early_place(&self, words: usize, front: usize, held: usize) -> Option<usize> {
+        let len = words * WORD_LEN;
+        if front >= self.back {
+            return (self.back + len <= front).then_some(self.back);
+        }
+        let is_early = front >= EARLY_LEN.max(held * WORD_LEN + len);
+        Some(if is_early { 0 } else { self.place(words, false) })
+    }
+
     /// Keeps the payload of `words` that was placed at `at`, until nobody reads it any more.
     pub(super) fn keep(&mut self, at: usize, words: usize) {
         self.back = at + words * WORD_LEN;
+    }
+
+    /// Bytes of memory in which a payload has lain.
+    #[cfg(test)]
+    pub(super) fn touched(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The words of a payload.

@@ -64,10 +64,22 @@ impl Window {
 
     /// Whether a packet of `words` finds place.
     pub(super) fn has_room(&self, words: usize) -> bool {
-        self.entries.len() < self.entries_max && self.words + words <= self.words_max
+        let fits = self.entries.len() < self.entries_max && self.words + words <= self.words_max;
+        fits && self.place(words).is_some()
+    }
+
+    /// Where a payload of `words` would lie, if there is a place for it now.
+    fn place(&self, words: usize) -> Option<usize> {
+        match self.entries.front() {
+            Some(first) if self.words > 0 => self.payloads.early_place(words, first.at, self.words),
+            _ => Some(self.payloads.place(words, true)),
+        }
     }
 
     /// Appends a packet, whose payload, padded to whole words, `write` writes, and gives its sum.
+    ///
+    /// # Panics
+    /// When there is [no room](Self::has_room) for it.
     pub(super) fn push(
         &mut self,
         header: &Header,
@@ -77,7 +89,7 @@ impl Window {
         let words = header.payload_words();
         let virtual_channel = usize::from(header.virtual_channel);
         let header = header.to_word();
-        let at = self.payloads.place(words, self.entries.is_empty());
+        let at = self.place(words).expect("there is room for it");
         let place = self.payloads.get_mut(at, words);
         let sum = write(place);
         debug_assert_eq!(sum, Crc32c::of(place), "the other end would refuse it for ever");
@@ -187,6 +199,8 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use gannet_measure::random::Random;
+
     use super::*;
 
     fn window(packets: u16) -> Window {
@@ -234,6 +248,39 @@ mod tests {
         assert_eq!(window.acknowledged(1), Some(3));
         (0..3).for_each(|_| assert!(window.release().is_some()));
         assert_eq!(window.sequence(), 1);
+    }
+
+    #[test]
+    fn packets_keep_their_bytes_and_few_of_them_stay_in_little_memory() {
+        // In turn few are held, of which the memory is seen, and as many as there is room for.
+        let (words_max, packet_words) = (1 << 16, 1000);
+        let (mut random, mut number, mut touched) = (Random::new(1), 0u8, 0);
+        let mut window = Window::new(1 << 10, words_max, packet_words);
+        let mut expected = VecDeque::new();
+        for step in 0..60_000 {
+            let words_held = if step < 20_000 { words_max / 16 } else { words_max };
+            let words = 1 + random.below(packet_words as u64) as usize;
+            if window.has_room(words) && window.words + words <= words_held && random.below(3) > 0 {
+                number = number.wrapping_add(1);
+                let header = Header { size: (words * WORD_LEN) as u16, ..Header::default() };
+                window.push(&header, Origin::default(), |place| {
+                    place.fill(number);
+                    Crc32c::of(place)
+                });
+                window.advance(step);
+                expected.push_back((number, words));
+            } else if let Some((number, words)) = expected.pop_front() {
+                let entry = *window.entries.front().unwrap();
+                assert_eq!(entry.words, words);
+                assert!(window.payload(&entry).iter().all(|&byte| byte == number), "step {step}");
+                window.release().unwrap();
+            }
+            if step == 20_000 {
+                touched = window.payloads.touched();
+            }
+        }
+        assert!(touched <= 400 << 10, "{touched} bytes for 64 KiB");
+        assert!(window.payloads.touched() > 900 << 10, "all of it is used where it is needed");
     }
 
     #[test]
