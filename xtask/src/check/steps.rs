@@ -127,7 +127,7 @@ pub fn cargo(check: &Check) -> Command {
         Command::new(cargo)
     };
     command.current_dir(&check.root);
-    // What helps to build again after small changes takes half of the disk that all builds need.
+    // What helps to build again after small changes takes as much of the disk as all else.
     command.env("CARGO_INCREMENTAL", "0");
     command
 }

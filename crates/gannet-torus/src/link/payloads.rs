@@ -35,9 +35,9 @@ impl Payloads {
         if is_over || is_empty { 0 } else { self.back }
     }
 
-    /// The same for who can wait until others are no longer read, the first of which lies at `front`: over the front of the
-    /// ring again as soon as there is as much room as payloads of `held` words take, so that few of them stay in the cache however
-    /// long the ring is. Nothing while there is no place.
+    /// The same where the payloads of `held` words, of which the first lies at `front`, are taken out sooner or later: nothing
+    /// means to wait for that. The ring starts over as soon as the room in front is as large as what it holds, so that a long
+    /// ring that holds little touches little memory, which stays in the cache.
     pub(super) fn early_place(&self, words: usize, front: usize, held: usize) -> Option<usize> {
         let len = words * WORD_LEN;
         if front >= self.back {

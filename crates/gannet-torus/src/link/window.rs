@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn packets_keep_their_bytes_and_few_of_them_stay_in_little_memory() {
-        // In turn few are held, of which the memory is seen, and as many as there is room for.
+        // First a sixteenth of the room is used, then all of it.
         let (words_max, packet_words) = (1 << 16, 1000);
         let (mut random, mut number, mut touched) = (Random::new(1), 0u8, 0);
         let mut window = Window::new(1 << 10, words_max, packet_words);

@@ -23,7 +23,7 @@ impl Receiver {
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        // A thread that waits for a processor must not lose any; the second takes a right, and the first is what all have.
+        // None may be lost while this thread waits for a processor. Without the right to force it, the system allows less.
         sockopt::set_socket_recv_buffer_size(&socket, ROOM).unwrap();
         let _without_the_right = sockopt::set_socket_recv_buffer_size_force(&socket, ROOM);
         let address = socket.local_addr().unwrap();
