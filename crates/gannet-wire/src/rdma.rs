@@ -240,10 +240,19 @@ impl Repr {
     /// # Panics
     /// When `packet` is shorter than a header.
     pub fn seal(&self, packet: &mut [u8]) {
-        let mut header = Header::new_unchecked(&mut packet[..HEADER_LEN]);
-        Self { version: VERSION, checksum: 0, ..*self }.emit(&mut header);
-        let sum = checksum(packet);
-        Header::new_unchecked(&mut packet[..HEADER_LEN]).set_checksum(sum);
+        self.seal_written(packet, |data, sum| sum.and(data));
+    }
+
+    /// The same of data that `write` writes, and adds to the sum of what is in front of them: so they are summed while they are in the cache.
+    ///
+    /// # Panics
+    /// When `packet` is shorter than a header.
+    pub fn seal_written(&self, packet: &mut [u8], write: impl FnOnce(&mut [u8], Crc32c) -> Crc32c) {
+        let (header, data) = packet.split_at_mut(HEADER_LEN);
+        Self { version: VERSION, checksum: 0, ..*self }
+            .emit(&mut Header::new_unchecked(&mut *header));
+        let sum = write(data, Crc32c::of(&header[..CHECKSUM.start]).and(&header[CHECKSUM.end..]));
+        Header::new_unchecked(header).set_checksum(sum.0);
     }
 }
 

@@ -61,12 +61,15 @@ impl<M: PhysicalMemory> Engine<M> {
     /// # Panics
     /// When `out` is shorter.
     pub fn write_packet(&self, packet: &Unwritten, out: &mut [u8]) {
-        let mut at = HEADER_LEN;
-        for (physical, bytes) in packet.extents.iter() {
-            self.memory.read(physical, &mut out[at..at + bytes]);
-            at += bytes;
-        }
-        packet.header.seal(&mut out[..at]);
+        let out = &mut out[..packet.outgoing.length];
+        packet.header.seal_written(out, |mut data, mut sum| {
+            for (physical, bytes) in packet.extents.iter() {
+                let (piece, rest) = std::mem::take(&mut data).split_at_mut(bytes);
+                self.memory.read(physical, piece);
+                (sum, data) = (sum.and(piece), rest);
+            }
+            sum
+        });
     }
 
     /// A packet that only acknowledges or refuses; none where the next one with data does that as well.

@@ -18,7 +18,8 @@ use interface::{Interface, Meeting};
 
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
-/// Messages that are taken at once where they are long: where the other end has more to send than goes in one.
+/// Messages that are taken at once where they are long: where the other end has more to send than goes in one. Of short ones twice as many as
+/// the last time as long as the socket has so many.
 const MESSAGES_AT_ONCE: usize = 4;
 const LONG_BYTES: usize = 32 << 10;
 /// Headers of IP and UDP in front of a frame.
@@ -42,6 +43,8 @@ pub struct UdpPort {
     frame_bytes: usize,
     window_bytes: usize,
     strangers: u64,
+    /// Short messages that are taken at once the next time.
+    short_at_once: usize,
 }
 
 impl UdpPort {
@@ -77,6 +80,7 @@ impl UdpPort {
             frame_bytes,
             window_bytes,
             strangers: 0,
+            short_at_once: 1,
         })
     }
 
@@ -141,10 +145,16 @@ impl Port for UdpPort {
     }
 
     /// Takes a message of the socket, so that what it has brought is acknowledged, or passed on, while others come; a few if they are
-    /// long, since each answer costs as much as taking one.
+    /// long, since each answer costs as much as taking one, or if they keep waiting: who takes one acknowledgement at a time of many sends
+    /// as little at a time as it allows.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        for _ in 0..MESSAGES_AT_ONCE {
-            let Some(message) = self.socket.receive(&mut self.room)? else { return Ok(true) };
+        let short_at_once = self.short_at_once;
+        self.short_at_once = MESSAGES_AT_ONCE.min(2 * short_at_once);
+        for count in 1..=MESSAGES_AT_ONCE {
+            let Some(message) = self.socket.receive(&mut self.room)? else {
+                self.short_at_once = 1;
+                return Ok(true);
+            };
             let frames = self.room[..message.bytes].chunks(message.datagram);
             let is_of_other = match &mut self.other {
                 Other::At(peer) => message.sender == *peer,
@@ -158,7 +168,7 @@ impl Port for UdpPort {
             } else {
                 self.strangers += frames.len().max(1) as u64;
             }
-            if message.bytes < LONG_BYTES {
+            if message.bytes < LONG_BYTES && count >= short_at_once {
                 break;
             }
         }
