@@ -243,7 +243,8 @@ impl Repr {
         self.seal_written(packet, |data, sum| sum.and(data));
     }
 
-    /// The same of data that `write` writes, and adds to the sum of what is in front of them: so they are summed while they are in the cache.
+    /// The same for data that `write` writes, given the sum of what lies in front of them; it returns that sum continued over the data, which it can
+    /// take piece by piece while they are in the cache.
     ///
     /// # Panics
     /// When `packet` is shorter than a header.

@@ -18,8 +18,8 @@ use interface::{Interface, Meeting};
 
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
-/// Messages that are taken at once where they are long: where the other end has more to send than goes in one. Of short ones twice as many as
-/// the last time as long as the socket has so many.
+/// Most messages that are taken at once. Long ones always are, since the other end has more to send than goes in one; short ones only
+/// while they keep waiting, twice as many each time.
 const MESSAGES_AT_ONCE: usize = 4;
 const LONG_BYTES: usize = 32 << 10;
 /// Headers of IP and UDP in front of a frame.
@@ -145,8 +145,8 @@ impl Port for UdpPort {
     }
 
     /// Takes a message of the socket, so that what it has brought is acknowledged, or passed on, while others come; a few if they are
-    /// long, since each answer costs as much as taking one, or if they keep waiting: who takes one acknowledgement at a time of many sends
-    /// as little at a time as it allows.
+    /// long, since each answer costs as much as taking one, or if they keep waiting: a sender that takes acknowledgements one by one also
+    /// sends one small piece after another.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let short_at_once = self.short_at_once;
         self.short_at_once = MESSAGES_AT_ONCE.min(2 * short_at_once);
@@ -194,5 +194,49 @@ impl Port for UdpPort {
 
     fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.descriptor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends a frame of each of these lengths, in a message of its own.
+    fn send(port: &mut UdpPort, lengths: impl Iterator<Item = usize>) {
+        for length in lengths {
+            let mut next = Some(length);
+            port.send(&mut |frame| {
+                let length = next.take().unwrap_or(0);
+                frame[..length].fill(1);
+                length
+            })
+            .unwrap();
+        }
+    }
+
+    /// Frames that come at once, and whether those were all.
+    fn receive(port: &mut UdpPort) -> (usize, bool) {
+        let mut count = 0;
+        let were_all = port.receive(&mut |_| count += 1).unwrap();
+        (count, were_all)
+    }
+
+    #[test]
+    fn short_messages_are_taken_together_only_while_they_keep_waiting() {
+        let [here, there] = [0; 2].map(|_| CoalescedSocket::bind(&"127.0.0.1:0".parse().unwrap()));
+        let (here, there) = (here.unwrap(), there.unwrap());
+        let [at_here, at_there] = [&here, &there].map(|socket| socket.address().unwrap());
+        let mut here = UdpPort::new(here, Other::At(at_there), 8972).unwrap();
+        let mut there = UdpPort::new(there, Other::At(at_here), 8972).unwrap();
+        let as_they_should_be = || {
+            while receive(&mut there) != (0, true) {}
+            send(&mut here, 100..108);
+            let taken = [(); 4].map(|()| receive(&mut there));
+            send(&mut here, 100..102);
+            (taken, receive(&mut there))
+                == ([(1, false), (2, false), (4, false), (1, true)], (1, false))
+        };
+        // On a busy machine messages may still be on their way when they are looked for.
+        assert!(std::iter::repeat_with(as_they_should_be).take(100).any(|holds| holds));
     }
 }
