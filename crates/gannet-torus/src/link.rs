@@ -73,9 +73,9 @@ mod fifo;
 #[cfg(test)]
 #[path = "../tests/it/line.rs"]
 mod line;
-mod payloads;
 mod receiver;
 mod report;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod transmitter;

@@ -221,7 +221,7 @@ impl Link {
     /// As [`send`](Self::send); `write` was not called then.
     pub fn send_written(
         &mut self,
-        header: Header,
+        mut header: Header,
         origin: Origin,
         size: usize,
         write: impl FnOnce(&mut [u8]) -> Crc32c,
@@ -230,7 +230,7 @@ impl Link {
         if size > max {
             return Err(Refused::TooLong { got: size, max });
         }
-        let header = Header { size: size as u16, ..header };
+        header.size = size as u16;
         self.can_send(&header)?;
         self.transmitter.send(&header, origin, write);
         Ok(())
@@ -427,6 +427,7 @@ impl Link {
             )
     }
 
+    #[inline]
     fn report(&self) -> Report {
         // An end that hears nothing answers nobody: the other one must know that it is not heard.
         let heard = self.heard.filter(|_| self.alive);
@@ -537,7 +538,7 @@ impl Link {
     }
 
     /// The oldest packet that has arrived on virtual channel `vc`.
-    pub fn front(&self, vc: u8) -> Option<&Arrival> {
+    pub fn front(&self, vc: u8) -> Option<Arrival> {
         self.receiver.fifo(vc)?.front()
     }
 

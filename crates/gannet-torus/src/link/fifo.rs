@@ -1,12 +1,12 @@
-//! The receive FIFO of one virtual channel: payloads, and headers beside them.
+//! The receive FIFO of one virtual channel.
 
 use std::collections::VecDeque;
 
 use gannet_checksum::{Crc32c, copy};
 use gannet_wire::apelink::frame::Room;
-use gannet_wire::apelink::{Header, WORD_LEN};
+use gannet_wire::apelink::{Footer, Header, WORD_LEN, Word};
 
-use super::payloads::Payloads;
+use super::ring::{BESIDE, Ring, parts};
 use super::window::Origin;
 
 /// A packet that has arrived.
@@ -21,44 +21,58 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Its payload out of that and the padding that came with it, as it goes on: with zeros, of which its sum then is.
-    pub(super) fn going_on<'a>(&mut self, padded: &'a [u8]) -> &'a [u8] {
-        let (own, padding) = padded.split_at(self.header.size.into());
-        if padding.iter().any(|&byte| byte != 0) {
-            self.sum = Crc32c::of_padded(own);
-        }
-        own
+    /// A packet with this header and footer, whose padded payload has this sum.
+    #[inline]
+    pub(super) fn new(header: Header, footer: Word, sum: Crc32c) -> Self {
+        let Footer { source, time, .. } = Footer::from_word(footer);
+        Self { header, origin: Origin { source, time }, sum }
     }
+}
+
+/// The sum of a payload of `size` bytes and zeros up to whole words, where `sum` is that of `padded`, which may have something else behind it.
+#[inline]
+pub(super) fn sum_going_on(size: u16, padded: &[u8], sum: Crc32c) -> Crc32c {
+    let (own, padding) = padded.split_at(size.into());
+    if padding.iter().all(|&byte| byte == 0) { sum } else { Crc32c::of_padded(own) }
 }
 
 /// A packet of which not all has come.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
-    /// Where its payload is put.
+    /// Where it is put.
     at: usize,
+    /// Words of payload.
     words: usize,
     /// Bytes of payload that are there.
     filled: usize,
 }
 
+/// A whole packet.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    at: usize,
+    /// The sum of its payload, padded with zeros to whole words.
+    sum: Crc32c,
+}
+
 /// Packets of one virtual channel in the order of arrival, and the one that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo {
-    payloads: Payloads,
+    /// The packets as they came, with the right header.
+    ring: Ring,
     words_max: usize,
     /// Words of payload of whole packets.
     words: usize,
-    /// Whole packets and where their payloads are.
-    packets: VecDeque<(Arrival, usize)>,
+    packets: VecDeque<Held>,
     packets_max: usize,
     /// The packet under way, if there is one and room for it.
     coming: Option<Coming>,
 }
 
 impl Fifo {
-    pub(super) fn new(words_max: usize, packets_max: usize, packet_words: usize) -> Self {
+    pub(super) fn new(words_max: usize, packets_max: usize, payload_words: usize) -> Self {
         Self {
-            payloads: Payloads::new(words_max, packet_words),
+            ring: Ring::of_packets(words_max, packets_max, payload_words),
             words_max,
             words: 0,
             packets: VecDeque::with_capacity(packets_max),
@@ -67,15 +81,17 @@ impl Fifo {
         }
     }
 
-    /// Begins a packet of `words` in the place of any other under way.
+    /// Begins a packet with `words` of payload in the place of any other under way.
+    #[inline]
     pub(super) fn begin(&mut self, words: usize) {
         let fits = self.words + words <= self.words_max && self.packets.len() < self.packets_max;
-        let at = self.payloads.place(words, self.packets.is_empty());
+        let at = self.ring.place(words + BESIDE, self.packets.is_empty());
         self.coming = fits.then_some(Coming { at, words, filled: 0 });
     }
 
     /// Adds whole words to the payload of the packet under way, and gives the sum of those before and of them, where `sum` is that of those
     /// before; they are thrown away if the packet does not fit.
+    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8], sum: Crc32c) -> Crc32c {
         match self.place(bytes.len()) {
             Some(place) => sum.and_copied(bytes, place),
@@ -83,20 +99,22 @@ impl Fifo {
         }
     }
 
-    /// Where the next `len` bytes of the packet under way go, if it fits.
+    /// Where the next `len` bytes of the payload under way go, if the packet fits.
+    #[inline]
     fn place(&mut self, len: usize) -> Option<&mut [u8]> {
         let Coming { at, words, filled } = self.coming.as_mut()?;
         let from = std::mem::replace(filled, *filled + len);
-        self.payloads.get_mut(*at, *words).get_mut(from..*filled)
+        let (_, payload, _) = parts(self.ring.get_mut(*at, *words + BESIDE));
+        payload.get_mut(from..*filled)
     }
 
-    /// Takes a packet whose whole payload is there, padded to whole words; `false` if there is no room for it.
-    pub(super) fn put(&mut self, arrival: Arrival, payload: &[u8]) -> bool {
+    /// Takes a packet whose whole payload is there, padded to whole words with zeros or not; `false` if there is no room for it.
+    pub(super) fn put(&mut self, header: Word, payload: &[u8], footer: Word, sum: Crc32c) -> bool {
         self.begin(payload.len() / WORD_LEN);
         if let Some(place) = self.place(payload.len()) {
             copy(payload, place);
         }
-        self.accept(arrival)
+        self.accept(header, footer, sum)
     }
 
     /// Forgets the packet under way.
@@ -104,12 +122,15 @@ impl Fifo {
         self.coming = None;
     }
 
-    /// Accepts the packet under way; `false` if there was no room for it.
-    pub(super) fn accept(&mut self, mut arrival: Arrival) -> bool {
+    /// Accepts the packet under way, with this header, this footer and this sum of its payload; `false` if there was no room for it.
+    #[inline]
+    pub(super) fn accept(&mut self, header: Word, footer: Word, sum: Crc32c) -> bool {
         let Some(Coming { at, words, .. }) = self.coming.take() else { return false };
-        arrival.going_on(self.payloads.get(at, words));
-        self.payloads.keep(at, words);
-        self.packets.push_back((arrival, at));
+        let (head, payload, foot) = parts(self.ring.get_mut(at, words + BESIDE));
+        (*head, *foot) = (header.to_le_bytes(), footer.to_le_bytes());
+        let sum = sum_going_on(Header::from_word(header).size, payload, sum);
+        self.ring.keep(at, words + BESIDE);
+        self.packets.push_back(Held { at, sum });
         self.words += words;
         true
     }
@@ -122,20 +143,33 @@ impl Fifo {
         }
     }
 
+    /// Whether no packet is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// The oldest packet.
-    pub(super) fn front(&self) -> Option<&Arrival> {
-        self.packets.front().map(|(arrival, _)| arrival)
+    pub(super) fn front(&self) -> Option<Arrival> {
+        self.packets.front().map(|held| self.arrival(held))
+    }
+
+    fn arrival(&self, held: &Held) -> Arrival {
+        let header = Header::from_word(self.ring.word(held.at));
+        let footer = self.ring.word(held.at + (1 + header.payload_words()) * WORD_LEN);
+        Arrival::new(header, footer, held.sum)
     }
 
     /// The payload of the oldest packet, without padding.
     pub(super) fn payload(&self) -> &[u8] {
-        let Some((Arrival { header, .. }, at)) = self.packets.front() else { return &[] };
-        &self.payloads.get(*at, header.payload_words())[..header.size.into()]
+        let Some(held) = self.packets.front() else { return &[] };
+        let header = Header::from_word(self.ring.word(held.at));
+        &self.ring.get(held.at + WORD_LEN, header.payload_words())[..header.size.into()]
     }
 
     /// Takes the oldest packet out.
     pub(super) fn pop(&mut self) -> Option<Arrival> {
-        let (arrival, _) = self.packets.pop_front()?;
+        let held = self.packets.pop_front()?;
+        let arrival = self.arrival(&held);
         self.words -= arrival.header.payload_words();
         if self.packets.is_empty() {
             // The next one lies where the last ones did, in memory that has been touched.
@@ -149,9 +183,18 @@ impl Fifo {
 mod tests {
     use super::*;
 
+    const FOOTER: Word = 7 << 64;
+
+    fn header(size: u16) -> Word {
+        Header { size, ..Header::default() }.to_word()
+    }
+
     fn arrival(size: u16) -> Arrival {
-        let header = Header { size, ..Header::default() };
-        Arrival { header, origin: Origin::default(), sum: Crc32c::default() }
+        Arrival::new(Header::from_word(header(size)), FOOTER, Crc32c::default())
+    }
+
+    fn accept(fifo: &mut Fifo, size: u16) -> bool {
+        fifo.accept(header(size), FOOTER, Crc32c::default())
     }
 
     fn push(fifo: &mut Fifo, word: u8) {
@@ -161,7 +204,7 @@ mod tests {
     fn put(fifo: &mut Fifo, words: u8) -> bool {
         fifo.begin(words.into());
         (0..words).for_each(|word| push(fifo, word));
-        fifo.accept(arrival(16 * u16::from(words)))
+        accept(fifo, 16 * u16::from(words))
     }
 
     fn firsts(fifo: &Fifo) -> Vec<u8> {
@@ -179,7 +222,7 @@ mod tests {
         assert_eq!(fifo.room(), Room { words: 8, headers: 2 });
         push(&mut fifo, 8);
         push(&mut fifo, 9);
-        assert!(fifo.accept(arrival(48)));
+        assert!(accept(&mut fifo, 48));
         assert_eq!(firsts(&fifo), [7, 8, 9]);
     }
 
@@ -200,7 +243,7 @@ mod tests {
         let mut fifo = Fifo::new(8, 2, 8);
         fifo.begin(2);
         let sum = fifo.push(&[3; 32], Crc32c::default());
-        assert!(fifo.accept(Arrival { sum, ..arrival(17) }));
+        assert!(fifo.accept(header(17), FOOTER, sum));
         assert_eq!(fifo.front().unwrap().sum, Crc32c::of_padded(&[3; 17]));
     }
 
@@ -209,8 +252,11 @@ mod tests {
         let mut fifo = Fifo::new(8, 2, 8);
         let before = Crc32c::of(b"before");
         assert_eq!(fifo.push(&[3; 32], before), before.and(&[3; 32]));
-        assert!(!fifo.accept(arrival(32)));
-        assert!(fifo.put(arrival(32), &[4; 32]) && fifo.put(arrival(16), &[5; 16]));
+        assert!(!accept(&mut fifo, 32));
+        let mut put = |payload: &[u8]| {
+            fifo.put(header(payload.len() as u16), payload, FOOTER, Crc32c::of(payload))
+        };
+        assert!(put(&[4; 32]) && put(&[5; 16]));
         assert_eq!(firsts(&fifo), [4, 4]);
     }
 }

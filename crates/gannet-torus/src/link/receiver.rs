@@ -9,8 +9,7 @@ use gannet_wire::apelink::{
 
 use super::config::Config;
 use super::counters::Counters;
-use super::fifo::{Arrival, Fifo};
-use super::window::Origin;
+use super::fifo::{Arrival, Fifo, sum_going_on};
 
 /// What a receiver waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +98,7 @@ impl LinkReceiver {
     }
 
     /// What a report tells of the FIFOs: room without the margin, by virtual channel.
+    #[inline]
     pub(super) fn room(&self) -> [Room; VIRTUAL_CHANNELS] {
         let margin = self.config.margin as u32;
         let mut told = [Room::default(); VIRTUAL_CHANNELS];
@@ -201,9 +201,13 @@ impl LinkReceiver {
                 None
             }
             Stage::Footer => {
-                let arrival = self.footer(word, counters)?;
-                let has_room = self.fifo_of(&arrival).accept(arrival);
-                self.finish(has_room, counters)
+                if !self.is_next(word, self.header_word, self.sum, counters) {
+                    return None;
+                }
+                let vc = self.header.virtual_channel;
+                let fifo = &mut self.fifos[usize::from(vc)];
+                let has_room = fifo.accept(self.header_word, word, self.sum);
+                self.finish(has_room.then_some(Received::Packet(vc)), counters)
             }
         }
     }
@@ -217,14 +221,15 @@ impl LinkReceiver {
         counters: &mut Counters,
         take: Option<&mut Take<'_>>,
     ) -> (Option<Received>, Option<&'a [u8]>) {
-        self.start(now, counters);
+        counters.rx_start += 1;
+        self.progress_at = now;
         let Some((word, bytes)) = bytes.split_first_chunk() else {
             return self.cut(counters);
         };
         let Some((header, word)) = self.read_header(Word::from_le_bytes(*word), counters) else {
             return (None, None);
         };
-        let begun = self.begin(header, word, counters);
+        let is_wanted = self.takes(&header, counters);
         if header.is_header_only() {
             return (None, Some(bytes));
         }
@@ -235,35 +240,35 @@ impl LinkReceiver {
         let Some((footer, bytes)) = bytes.split_first_chunk() else {
             return self.cut(counters);
         };
-        if !begun {
+        if !is_wanted {
             return (None, Some(bytes));
         }
-        let waits = self.fifos[usize::from(header.virtual_channel)].front().is_some();
-        let take = take.filter(|_| !waits);
-        if take.is_none() {
-            self.payload(payload);
+        let (vc, footer) = (header.virtual_channel, Word::from_le_bytes(*footer));
+        let fifo = &mut self.fifos[usize::from(vc)];
+        let take = take.filter(|_| fifo.is_empty());
+        let sum = if take.is_some() {
+            Crc32c::of(payload)
         } else {
-            (self.sum, self.stage) = (Crc32c::of(payload), Stage::Footer);
-        }
-        let Some(mut arrival) = self.footer(Word::from_le_bytes(*footer), counters) else {
-            return (None, Some(bytes));
+            fifo.begin(header.payload_words());
+            fifo.push(payload, Crc32c::default())
         };
-        let own = arrival.going_on(payload);
-        let has_room = match take {
-            None => self.fifo_of(&arrival).accept(arrival),
+        if !self.is_next(footer, word, sum, counters) {
+            return (None, Some(bytes));
+        }
+        let fifo = &mut self.fifos[usize::from(vc)];
+        let packet = Received::Packet(vc);
+        let received = match take {
+            None => fifo.accept(word, footer, sum).then_some(packet),
             Some(take) => {
-                if take(&arrival, own) {
-                    _ = self.finish(true, counters);
-                    return (Some(Received::Taken), Some(bytes));
+                let sum = sum_going_on(header.size, payload, sum);
+                if take(&Arrival::new(header, footer, sum), &payload[..header.size.into()]) {
+                    Some(Received::Taken)
+                } else {
+                    fifo.put(word, payload, footer, sum).then_some(packet)
                 }
-                self.fifo_of(&arrival).put(arrival, payload)
             }
         };
-        (self.finish(has_room, counters), Some(bytes))
-    }
-
-    fn fifo_of(&mut self, arrival: &Arrival) -> &mut Fifo {
-        &mut self.fifos[usize::from(arrival.header.virtual_channel)]
+        (self.finish(received, counters), Some(bytes))
     }
 
     /// Drops the packet that the end of a frame cuts short.
@@ -284,6 +289,7 @@ impl LinkReceiver {
     }
 
     /// The header in `word`, and that word put right; refuses a packet whose end cannot be known.
+    #[inline]
     fn read_header(&mut self, word: Word, counters: &mut Counters) -> Option<(Header, Word)> {
         let word = match secded::decode(word) {
             Decoded::Clean(word) => word,
@@ -308,56 +314,68 @@ impl LinkReceiver {
         Some((header, word))
     }
 
-    /// Begins a packet, unless it is none that this end takes.
-    fn begin(&mut self, header: Header, word: Word, counters: &mut Counters) -> bool {
-        self.stage = Stage::Start;
+    /// Whether a packet with this header is one that this end takes.
+    #[inline]
+    fn takes(&self, header: &Header, counters: &mut Counters) -> bool {
         if !self.accepting {
             counters.strangers += 1;
-            return false;
-        }
-        if header.is_header_only() {
+        } else if header.is_header_only() {
             counters.header_refused += 1;
-            return false;
+        }
+        self.accepting && !header.is_header_only()
+    }
+
+    /// Begins a packet, unless it is none that this end takes.
+    fn begin(&mut self, header: Header, word: Word, counters: &mut Counters) {
+        self.stage = Stage::Start;
+        if !self.takes(&header, counters) {
+            return;
         }
         (self.header, self.header_word) = (header, word);
         self.sum = Crc32c::default();
         self.left = header.payload_words();
         self.fifos[usize::from(header.virtual_channel)].begin(self.left);
         self.stage = if self.left == 0 { Stage::Footer } else { Stage::Payload };
-        true
     }
 
-    /// Takes the footer of a packet; gives what has arrived if that is the next one and as it was sent.
-    fn footer(&mut self, word: Word, counters: &mut Counters) -> Option<Arrival> {
+    /// Whether the packet with this footer is the next one and as it was sent; drops it if not.
+    #[inline]
+    fn is_next(
+        &mut self,
+        footer: Word,
+        header: Word,
+        payload: Crc32c,
+        counters: &mut Counters,
+    ) -> bool {
         counters.rx_footers += 1;
-        let footer = Footer::from_word(word);
-        if !footer.seals(self.header_word, self.sum) {
+        let footer = Footer::from_word(footer);
+        if !footer.seals(header, payload) {
             counters.crc_errors += 1;
             self.refuse();
-            return None;
+            return false;
         }
         let ahead = footer.sequence.wrapping_sub(self.expected);
         if ahead > u32::MAX / 2 {
             counters.duplicates += 1;
             self.abandon();
-            return None;
+            return false;
         }
         if ahead > 0 {
             counters.sequence_gaps += 1;
             if self.config.retransmit {
                 self.refuse();
-                return None;
+                return false;
             }
             counters.lost_packets += u64::from(ahead);
         }
         self.next = footer.sequence.wrapping_add(1);
-        let origin = Origin { source: footer.source, time: footer.time };
-        Some(Arrival { header: self.header, origin, sum: self.sum })
+        true
     }
 
-    /// Ends the packet under way, for which there was room, or was not.
-    fn finish(&mut self, has_room: bool, counters: &mut Counters) -> Option<Received> {
-        if !has_room {
+    /// Ends the packet under way, which was received, or found no room.
+    #[inline]
+    fn finish(&mut self, received: Option<Received>, counters: &mut Counters) -> Option<Received> {
+        if received.is_none() {
             counters.overflows += 1;
             if self.config.retransmit {
                 self.refuse();
@@ -367,8 +385,8 @@ impl LinkReceiver {
         self.stage = Stage::Start;
         self.resend = false;
         self.expected = self.next;
-        counters.rx_packets += u64::from(has_room);
-        has_room.then_some(Received::Packet(self.header.virtual_channel))
+        counters.rx_packets += u64::from(received.is_some());
+        received
     }
 
     /// Drops the packet under way, and demands it again.

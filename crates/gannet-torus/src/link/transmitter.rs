@@ -2,14 +2,13 @@
 
 use gannet_checksum::{Crc32c, copy};
 use gannet_wire::apelink::frame::Room;
-use gannet_wire::apelink::{
-    ESCAPED_START, Footer, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word,
-};
+use gannet_wire::apelink::{ESCAPED_START, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word};
 use thiserror::Error;
 
 use super::config::{Config, Form};
 use super::counters::Counters;
 use super::report::Report;
+use super::ring::BESIDE;
 use super::window::{Entry, Origin, Window};
 
 /// Why a packet is not taken now, or never.
@@ -47,9 +46,7 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Between,
-    Header,
-    Payload(usize),
-    Footer,
+    Word(usize),
 }
 
 /// The second word of a pair of which the first has been sent.
@@ -217,35 +214,22 @@ impl Transmitter {
     fn packet_word(&mut self, now: u64, up: bool, counters: &mut Counters) -> Option<Word> {
         match self.place {
             Place::Between => self.start(up, counters),
-            Place::Header => {
-                let entry = self.window.current()?;
-                let (header, words) = (entry.header, entry.words);
-                self.place = if words == 0 { Place::Footer } else { Place::Payload(0) };
-                counters.tx_headers += 1;
-                Some(self.content(header, counters))
-            }
-            Place::Payload(index) => {
-                let word = self.window.word(index)?;
-                let last = self.window.current().is_none_or(|entry| index + 1 == entry.words);
-                self.place = if last { Place::Footer } else { Place::Payload(index + 1) };
-                counters.tx_payload_words += 1;
+            Place::Word(index) => {
+                let (payload_words, word) =
+                    (self.window.payload_words()?, self.window.word(index)?);
+                self.place = Place::Word(index + 1);
+                match index {
+                    0 => counters.tx_headers += 1,
+                    _ if index <= payload_words => counters.tx_payload_words += 1,
+                    _ => {
+                        self.window.advance(now);
+                        self.place = Place::Between;
+                        counters.tx_footers += 1;
+                    }
+                }
                 Some(self.content(word, counters))
             }
-            Place::Footer => {
-                let footer = self.footer(self.window.current()?);
-                self.window.advance(now);
-                self.place = Place::Between;
-                counters.tx_footers += 1;
-                Some(self.content(footer, counters))
-            }
         }
-    }
-
-    /// The footer of the packet at the cursor.
-    fn footer(&self, entry: &Entry) -> Word {
-        let Origin { source, time } = entry.origin;
-        let footer = Footer { crc: 0, sequence: self.window.sequence(), source, time };
-        footer.sealed(entry.header, entry.sum).to_word()
     }
 
     /// Writes the packets that are to be sent to the front of `frame`, as many as find place; gives their
@@ -260,20 +244,14 @@ impl Transmitter {
         self.go_back_if_due(counters);
         let (mut packets, mut len) = (0, 0);
         while up
-            && packets < u16::MAX
-            && let Some(entry) = self.window.current()
-            && let payload = self.window.payload(entry)
-            && let Some(place) = frame.get_mut(len..len + payload.len() + 2 * WORD_LEN)
+            && let place = &mut frame[len..]
+            && let Some(run) = self.window.advance_together(u16::MAX - packets, place.len(), now)
         {
-            let (head, rest) = place.split_at_mut(WORD_LEN);
-            let (body, foot) = rest.split_at_mut(payload.len());
-            head.copy_from_slice(&entry.header.to_le_bytes());
-            copy(payload, body);
-            foot.copy_from_slice(&self.footer(entry).to_le_bytes());
-            counters.tx_payload_words += entry.words as u64;
-            (packets, len) = (packets + 1, len + place.len());
-            self.window.advance(now);
+            copy(run.bytes, &mut place[..run.bytes.len()]);
+            (packets, len) = (packets + run.packets, len + run.bytes.len());
         }
+        let beside = u64::from(packets) * BESIDE as u64;
+        counters.tx_payload_words += (len / WORD_LEN) as u64 - beside;
         counters.tx_headers += u64::from(packets);
         counters.tx_footers += u64::from(packets);
         (packets, len)
@@ -296,8 +274,8 @@ impl Transmitter {
         if !up {
             return None;
         }
-        self.window.current()?;
-        self.place = Place::Header;
+        self.window.payload_words()?;
+        self.place = Place::Word(0);
         counters.tx_magic += 1;
         counters.tx_start += 1;
         self.second = Some(Second::Word(START));

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use gannet_checksum::Crc32c;
-use gannet_wire::apelink::{Header, WORD_LEN, Word};
+use gannet_wire::apelink::{Footer, Header, WORD_LEN, Word};
 
-use super::payloads::Payloads;
+use super::ring::{BESIDE, Ring, parts};
 
 /// Where and when a packet began its way through the torus; routers hand it on unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,17 +19,27 @@ pub struct Origin {
 /// A packet of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub(super) header: Word,
     pub(super) virtual_channel: usize,
     /// Words of payload.
     pub(super) words: usize,
-    pub(super) origin: Origin,
-    /// The sum of the payload, padded to whole words.
-    pub(super) sum: Crc32c,
-    /// When its footer was sent last.
+    /// When it was sent last.
     sent_at: u64,
-    /// Where its payload is.
+    /// Where it lies.
     at: usize,
+}
+
+impl Entry {
+    /// Words of all of it.
+    fn packet_words(&self) -> usize {
+        self.words + BESIDE
+    }
+}
+
+/// Packets that lie one behind another, to be sent together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) packets: u16,
 }
 
 /// The window. Packets before `cursor` have been sent, at least once since the last rewind.
@@ -37,7 +47,8 @@ pub(super) struct Entry {
 pub(super) struct Window {
     entries: VecDeque<Entry>,
     entries_max: usize,
-    payloads: Payloads,
+    /// The packets as they are sent.
+    ring: Ring,
     /// Words of all payloads together.
     words: usize,
     words_max: usize,
@@ -49,11 +60,11 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(entries_max: usize, words_max: usize, packet_words: usize) -> Self {
+    pub(super) fn new(entries_max: usize, words_max: usize, payload_words: usize) -> Self {
         Self {
             entries: VecDeque::with_capacity(entries_max),
             entries_max,
-            payloads: Payloads::new(words_max, packet_words),
+            ring: Ring::of_packets(words_max, entries_max, payload_words),
             words: 0,
             words_max,
             base: 0,
@@ -62,17 +73,18 @@ impl Window {
         }
     }
 
-    /// Whether a packet of `words` finds place.
+    /// Whether a packet with a payload of `words` finds place.
     pub(super) fn has_room(&self, words: usize) -> bool {
         let fits = self.entries.len() < self.entries_max && self.words + words <= self.words_max;
         fits && self.place(words).is_some()
     }
 
-    /// Where a payload of `words` would lie, if there is a place for it now.
+    /// Where a packet with a payload of `words` would lie, if there is a place for it now.
     fn place(&self, words: usize) -> Option<usize> {
+        let held = self.words + BESIDE * self.entries.len();
         match self.entries.front() {
-            Some(first) if self.words > 0 => self.payloads.early_place(words, first.at, self.words),
-            _ => Some(self.payloads.place(words, true)),
+            Some(first) => self.ring.early_place(words + BESIDE, first.at, held),
+            None => Some(self.ring.place(words + BESIDE, true)),
         }
     }
 
@@ -86,45 +98,37 @@ impl Window {
         origin: Origin,
         write: impl FnOnce(&mut [u8]) -> Crc32c,
     ) {
-        let words = header.payload_words();
-        let virtual_channel = usize::from(header.virtual_channel);
-        let header = header.to_word();
+        let (words, word) = (header.payload_words(), header.to_word());
         let at = self.place(words).expect("there is room for it");
-        let place = self.payloads.get_mut(at, words);
-        let sum = write(place);
-        debug_assert_eq!(sum, Crc32c::of(place), "the other end would refuse it for ever");
-        self.payloads.keep(at, words);
+        let Origin { source, time } = origin;
+        let sequence = self.base.wrapping_add(self.entries.len() as u32);
+        let (head, payload, foot) = parts(self.ring.get_mut(at, words + BESIDE));
+        *head = word.to_le_bytes();
+        let sum = write(payload);
+        debug_assert_eq!(sum, Crc32c::of(payload), "the other end would refuse it for ever");
+        let footer = Footer { crc: 0, sequence, source, time }.sealed(word, sum);
+        *foot = footer.to_word().to_le_bytes();
+        self.ring.keep(at, words + BESIDE);
         self.words += words;
-        self.entries.push_back(Entry {
-            header,
-            virtual_channel,
-            words,
-            origin,
-            sum,
-            sent_at: 0,
-            at,
-        });
-    }
-
-    /// The packet to be sent next, or under way.
-    pub(super) fn current(&self) -> Option<&Entry> {
-        self.entries.get(self.cursor)
+        let virtual_channel = usize::from(header.virtual_channel);
+        self.entries.push_back(Entry { virtual_channel, words, sent_at: 0, at });
     }
 
     /// Sequence number of the packet at the cursor.
-    pub(super) fn sequence(&self) -> u32 {
+    #[cfg(test)]
+    fn sequence(&self) -> u32 {
         self.base.wrapping_add(self.cursor as u32)
     }
 
-    /// The payload of a packet, padded to whole words.
-    pub(super) fn payload(&self, entry: &Entry) -> &[u8] {
-        self.payloads.get(entry.at, entry.words)
+    /// Words of payload of the packet at the cursor, which is to be sent next, or under way.
+    pub(super) fn payload_words(&self) -> Option<usize> {
+        self.entries.get(self.cursor).map(|entry| entry.words)
     }
 
-    /// Word `index` of the payload of the packet at the cursor.
+    /// Word `index` of the packet at the cursor.
     pub(super) fn word(&self, index: usize) -> Option<Word> {
-        let words = self.payload(self.current()?);
-        words.chunks(WORD_LEN).nth(index)?.first_chunk().copied().map(Word::from_le_bytes)
+        let entry = self.entries.get(self.cursor)?;
+        (index < entry.packet_words()).then(|| self.ring.word(entry.at + index * WORD_LEN))
     }
 
     /// Notes that the packet at the cursor has been sent whole.
@@ -134,6 +138,27 @@ impl Window {
             self.cursor += 1;
             self.sent = self.sent.max(self.cursor);
         }
+    }
+
+    /// The next packets to be sent that lie one behind another, at most so many and so many bytes of them, which are sent then; none if there is none.
+    pub(super) fn advance_together(
+        &mut self,
+        packets_max: u16,
+        bytes_max: usize,
+        now: u64,
+    ) -> Option<Run<'_>> {
+        let (mut packets, mut words, from) = (0, 0, self.entries.get(self.cursor)?.at);
+        for entry in self.entries.range_mut(self.cursor..).take(packets_max.into()) {
+            let more = words + entry.packet_words();
+            if entry.at != from + words * WORD_LEN || more * WORD_LEN > bytes_max {
+                break;
+            }
+            entry.sent_at = now;
+            (packets, words) = (packets + 1, more);
+        }
+        self.cursor += usize::from(packets);
+        self.sent = self.sent.max(self.cursor);
+        (packets > 0).then(|| Run { bytes: self.ring.get(from, words), packets })
     }
 
     /// Goes back to the first packet.
@@ -189,6 +214,13 @@ impl Window {
     /// Numbers the packets from `base` and goes back to the first.
     pub(super) fn renumber(&mut self, base: u32) {
         (self.base, self.cursor, self.sent) = (base, 0, 0);
+        for (index, entry) in self.entries.iter().enumerate() {
+            let (head, payload, foot) = parts(self.ring.get_mut(entry.at, entry.packet_words()));
+            let (header, footer) = (Word::from_le_bytes(*head), Word::from_le_bytes(*foot));
+            let sequence = base.wrapping_add(index as u32);
+            let footer = Footer { sequence, ..Footer::from_word(footer) };
+            *foot = footer.sealed(header, Crc32c::of(payload)).to_word().to_le_bytes();
+        }
     }
 
     /// Whether there is nothing to be sent.
@@ -222,9 +254,9 @@ mod tests {
         assert!(window.is_done());
         (0..2).for_each(|_| assert!(window.release().is_some()));
         window.rewind();
-        assert_eq!((window.sequence(), window.word(1), window.word(5)), (2, Some(201), None));
+        assert_eq!((window.sequence(), window.word(2), window.word(6)), (2, Some(201), None));
         window.advance(9);
-        assert_eq!((window.sequence(), window.word(2)), (3, Some(302)));
+        assert_eq!((window.sequence(), window.word(3)), (3, Some(302)));
     }
 
     #[test]
@@ -272,15 +304,16 @@ mod tests {
             } else if let Some((number, words)) = expected.pop_front() {
                 let entry = *window.entries.front().unwrap();
                 assert_eq!(entry.words, words);
-                assert!(window.payload(&entry).iter().all(|&byte| byte == number), "step {step}");
+                let (_, payload, _) = parts(window.ring.get_mut(entry.at, entry.packet_words()));
+                assert!(payload.iter().all(|&byte| byte == number), "step {step}");
                 window.release().unwrap();
             }
             if step == 20_000 {
-                touched = window.payloads.touched();
+                touched = window.ring.touched();
             }
         }
         assert!(touched <= 400 << 10, "{touched} bytes for 64 KiB");
-        assert!(window.payloads.touched() > 900 << 10, "all of it is used where it is needed");
+        assert!(window.ring.touched() > 900 << 10, "all of it is used where it is needed");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
     }
 
     fn front(&self, port: usize, vc: u8) -> Option<Arrival> {
-        self.ports[port].as_ref()?.link.front(vc).copied()
+        self.ports[port].as_ref()?.link.front(vc)
     }
 
     /// Drops the oldest packet of a FIFO.

@@ -53,6 +53,7 @@ pub struct Footer {
 
 impl Footer {
     /// The fields of `word`.
+    #[inline]
     pub const fn from_word(word: Word) -> Self {
         Self {
             crc: field::CRC.of(word) as u32,
@@ -63,6 +64,7 @@ impl Footer {
     }
 
     /// The stored form; bits above the width of a field are dropped.
+    #[inline]
     pub const fn to_word(&self) -> Word {
         field::CRC.place(self.crc as u64)
             | field::SEQUENCE.place(self.sequence as u64)
@@ -71,22 +73,27 @@ impl Footer {
     }
 
     /// This footer with the sum of its packet, of whose padded payload `payload` is the sum.
+    #[inline]
     pub fn sealed(self, header: Word, payload: Crc32c) -> Self {
         Self { crc: self.sum(header, payload), ..self }
     }
 
     /// Whether the footer holds the sum of its packet, of whose padded payload `payload` is the sum.
+    #[inline]
     pub fn seals(&self, header: Word, payload: Crc32c) -> bool {
         self.crc == self.sum(header, payload)
     }
 
+    #[inline]
     fn sum(&self, header: Word, payload: Crc32c) -> u32 {
         let mut bytes = [0; 2 * WORD_LEN - CRC_LEN];
-        let (first, last) = bytes.split_at_mut(WORD_LEN);
-        first.copy_from_slice(&header.to_le_bytes());
-        // Shifted, not cut out of memory where it would have been written in other pieces than it is read.
-        let word = self.to_word() >> (8 * CRC_LEN);
-        last.copy_from_slice(&word.to_le_bytes()[..WORD_LEN - CRC_LEN]);
+        // In the pieces in which they are read, so that no read waits for two writes.
+        let rest = self.to_word() >> (8 * CRC_LEN);
+        let ([first, second, third], last) = bytes.as_chunks_mut() else { unreachable!() };
+        *first = (header as u64).to_le_bytes();
+        *second = ((header >> 64) as u64).to_le_bytes();
+        *third = (rest as u64).to_le_bytes();
+        last.copy_from_slice(&((rest >> 64) as u32).to_le_bytes());
         payload.and(&bytes).0
     }
 }

@@ -128,6 +128,7 @@ pub struct Header {
 
 impl Header {
     /// The fields of `word`, whatever its check bits: see [`secded::decode`].
+    #[inline]
     pub const fn from_word(word: Word) -> Self {
         let extended = field::EXTENDED.of(word) == 1;
         let destination = if extended {
@@ -155,6 +156,7 @@ impl Header {
     }
 
     /// The header with its check bits; bits above the width of a field are dropped.
+    #[inline]
     pub const fn to_word(&self) -> Word {
         let process = self.process as u64;
         let destination = match self.destination {
@@ -183,11 +185,13 @@ impl Header {
     }
 
     /// Whether neither payload nor footer follow.
+    #[inline]
     pub const fn is_header_only(&self) -> bool {
         self.packet_type & HEADER_ONLY != 0
     }
 
     /// Words of payload that follow the header on the link.
+    #[inline]
     pub const fn payload_words(&self) -> usize {
         if self.is_header_only() { 0 } else { payload_words(self.size as usize) }
     }

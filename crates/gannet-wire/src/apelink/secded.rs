@@ -88,9 +88,9 @@ pub enum Decoded {
 pub const fn encode(data: Word) -> Word {
     let data = data & DATA;
     // Each Hamming bit belongs to a power of two, so that it puts right this bit of the number alone.
-    let hamming = checks(data) & !PARITY;
-    let word = data | (hamming as Word) << DATA_BITS;
-    word | ((checks(word) & PARITY) as Word) << DATA_BITS
+    let checks = checks(data);
+    let parity_of_hamming = ((checks & !PARITY).count_ones() as u8) << 7;
+    data | ((checks ^ parity_of_hamming) as Word) << DATA_BITS
 }
 
 /// Whether no bit of `word` is wrong.
