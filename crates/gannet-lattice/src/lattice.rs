@@ -191,7 +191,8 @@ impl Lattice {
     #[inline]
     pub fn coordinates(&self, node: Node) -> Coordinates {
         let [x, y, _] = self.sizes.map(u32::from);
-        [(node.0 % x) as u16, (node.0 / x % y) as u16, (node.0 / (x * y)) as u16]
+        let row = node.0 / x;
+        [(node.0 % x) as u16, (row % y) as u16, (row / y) as u16]
     }
 
     /// The node at `place`.

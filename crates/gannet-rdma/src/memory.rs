@@ -61,8 +61,13 @@ impl Extents {
     }
 
     /// Physical address and length of each piece.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
-        self.0.into_iter().filter(|&(_, length)| length > 0)
+    pub fn iter(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.0.iter().copied().take_while(|&(_, length)| length > 0)
+    }
+
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> usize {
+        self.iter().map(|(_, length)| length).sum()
     }
 }
 
@@ -89,22 +94,23 @@ impl Translation {
         }
     }
 
-    /// Where `length` bytes from `address` lie, and when that is known if it is asked at `at`.
+    /// Where `length` bytes from `address` lie; `time`, at which it is asked, becomes that at which it is known.
     ///
     /// `length` is at most [`WHOLE_PAGES`].
+    #[inline]
     pub fn translate(
         &mut self,
-        at: u64,
+        time: &mut u64,
         process: u16,
         address: u64,
         length: usize,
         write: bool,
-    ) -> (u64, Result<Extents, Refusal>) {
+    ) -> Result<Extents, Refusal> {
         if address.saturating_add(length as u64) > 1 << ADDRESS_BITS {
-            return (at, Err(Refusal::OutOfRange));
+            return Err(Refusal::OutOfRange);
         }
         let page_size = self.buffers.page_size();
-        let (mut time, mut extents) = (at, Extents::default());
+        let mut extents = Extents::default();
         let (mut address, mut left) = (address, length as u64);
         for extent in &mut extents.0 {
             if left == 0 {
@@ -112,15 +118,12 @@ impl Translation {
             }
             let offset = page_size.offset(address);
             let piece = left.min(page_size.bytes() - offset);
-            let mapping = self.mapping(&mut time, process, page_size.page(address));
-            match mapping.and_then(|mapping| mapping.resolve(offset, piece, write)) {
-                Ok(physical) => *extent = (physical, piece as usize),
-                Err(refusal) => return (time, Err(refusal)),
-            }
+            let mapping = self.mapping(time, process, page_size.page(address))?;
+            *extent = (mapping.resolve(offset, piece, write)?, piece as usize);
             (address, left) = (address + piece, left - piece);
         }
         debug_assert_eq!(left, 0, "a packet is longer than its extents");
-        (time, Ok(extents))
+        Ok(extents)
     }
 
     fn mapping(&mut self, time: &mut u64, process: u16, page: u64) -> Result<Mapping, Refusal> {
@@ -191,8 +194,11 @@ impl Dma {
 
 /// Time to move `bytes`, to the nearest nanosecond.
 pub(super) fn duration_ns(bytes: u64, bytes_per_s: u64) -> u64 {
-    let scaled = u128::from(bytes) * 1_000_000_000;
-    ((scaled + u128::from(bytes_per_s) / 2) / u128::from(bytes_per_s)) as u64
+    let scaled = u128::from(bytes) * 1_000_000_000 + u128::from(bytes_per_s) / 2;
+    match u64::try_from(scaled) {
+        Ok(scaled) => scaled / bytes_per_s,
+        Err(_) => (scaled / u128::from(bytes_per_s)) as u64,
+    }
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ mod window;
 
 pub use config::{Config, ConfigError, FRAME_BYTES_MAX, Form};
 pub use counters::Counters;
-pub use end::{Diagnostics, Event, FrameError, Link, Sent, State};
+pub use end::{Diagnostics, Event, FrameError, Frames, Link, Sent, State};
 pub use fifo::Arrival;
 pub use receiver::Stage;
 pub use transmitter::Refused;

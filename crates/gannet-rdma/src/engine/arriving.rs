@@ -274,8 +274,8 @@ impl<M: PhysicalMemory> Engine<M> {
         address: u64,
         data: &[u8],
     ) -> Result<u64, Reason> {
-        let (ready, extents) =
-            self.translation.translate(claim.start, process, address, data.len(), true);
+        let mut ready = claim.start;
+        let extents = self.translation.translate(&mut ready, process, address, data.len(), true);
         let mut rest = data;
         for (physical, bytes) in extents.map_err(Reason::Access)?.iter() {
             let (piece, after) = rest.split_at(bytes);

@@ -44,6 +44,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// The next packet for the link, if there is one, to be written before anything else is asked of the engine.
+    #[inline]
     pub fn next_unwritten(&mut self, now: u64) -> Option<Unwritten> {
         self.advance(now);
         loop {
@@ -73,6 +74,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// A packet that only acknowledges or refuses; none where the next one with data does that as well.
+    #[inline]
     fn control_packet(&mut self) -> Option<Unwritten> {
         let index = self.control.pop_front()?;
         self.flow(index).is_in_control = false;
@@ -113,6 +115,7 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// The next packet that has been read and is still wanted.
+    #[inline]
     fn data_packet(&mut self) -> Option<Unwritten> {
         while let Some(read) = self.reads.front().copied() {
             if read.ready_at > self.now {
@@ -126,12 +129,13 @@ impl<M: PhysicalMemory> Engine<M> {
         None
     }
 
+    #[inline]
     fn with_data(&mut self, read: &Read, slot: Slot) -> Unwritten {
         let operation = self.operations.find(slot.request).copied();
         let says = packet_header(&slot, operation.as_ref());
         let carries = matches!(says.operation, Says::Put | Says::QuietPut | Says::Reply);
         let extents = if carries { read.extents } else { Extents::default() };
-        let length = HEADER_LEN + extents.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let length = HEADER_LEN + extents.bytes();
         let common = self.header(read.flow);
         let header = Repr {
             epoch: common.epoch,
@@ -184,6 +188,7 @@ impl<M: PhysicalMemory> Engine<M> {
         Some(flow.send.push(slot))
     }
 
+    #[inline]
     fn start_read(&mut self, index: u32, sequence: u32) {
         let flow = &self.flows[index as usize];
         let epoch = flow.send.epoch;
@@ -195,7 +200,7 @@ impl<M: PhysicalMemory> Engine<M> {
             ready += timing.read_latency_ns;
         }
         let extents = self.find_source(&mut ready, &slot);
-        let bytes = extents.iter().map(|(_, bytes)| bytes).sum();
+        let bytes = extents.bytes();
         if bytes > 0 {
             ready += timing.read_latency_ns;
         }
@@ -207,6 +212,7 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Where the data of a packet lie. A reply whose memory is no longer registered turns into a
     /// refusal.
+    #[inline]
     fn find_source(&mut self, ready: &mut u64, slot: &Slot) -> Extents {
         let length = usize::from(slot.length);
         let Some(operation) = self.operations.find(slot.request) else { return Extents::default() };
@@ -218,9 +224,8 @@ impl<M: PhysicalMemory> Engine<M> {
             Kind::Reply { .. } => {
                 let (process, address) = (operation.process, operation.base);
                 let address = address + u64::from(slot.offset);
-                let found = self.translation.translate(*ready, process, address, length, false);
-                *ready = found.0;
-                found.1.unwrap_or_else(|refusal| {
+                let found = self.translation.translate(ready, process, address, length, false);
+                found.unwrap_or_else(|refusal| {
                     self.refuse_reply(slot.request, Reason::Access(refusal));
                     Extents::default()
                 })

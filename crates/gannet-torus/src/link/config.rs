@@ -7,12 +7,16 @@ use gannet_wire::apelink::{
 };
 use thiserror::Error;
 
+use super::window::Layout;
+
 /// Most words that a FIFO or the replay buffer may have: 16 MiB.
 pub const WORDS_MAX: usize = 1 << 20;
 /// Most packets that a FIFO or the replay buffer may have.
 pub const PACKETS_MAX: usize = 1 << 16;
 /// Longest frame, bytes: what a UDP datagram carries.
 pub const FRAME_BYTES_MAX: usize = 65_507;
+/// Most bytes behind a frame.
+pub(super) const TAIL_MAX: usize = 64;
 /// Bytes of a frame that are not payload, if it has one packet.
 const FRAME_BESIDE: usize = HEAD_LEN + 2 * WORD_LEN;
 
@@ -83,6 +87,8 @@ pub struct Config {
     /// Time without a good credit, or without one that answers this end, after which the line
     /// counts as dead, ticks.
     pub dead_after: u64,
+    /// Bytes behind each frame that whoever sends it uses for itself.
+    pub tail: usize,
     /// Number of this life of this end, not 0, at most 255 on a line of words. A restarted end has to
     /// take another one; with retransmission, most of the time the ends notice if it does not.
     pub session: u32,
@@ -104,6 +110,7 @@ impl Default for Config {
             retransmit: true,
             timeout: 4096,
             dead_after: 4096,
+            tail: 0,
             session: 1,
         }
     }
@@ -150,6 +157,7 @@ impl Config {
             ("window_words", self.packet_words_max().max(1), WORDS_MAX, self.window_words),
             ("session", 1, self.session_max() as usize, self.session as usize),
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
+            ("tail", 0, TAIL_MAX, self.tail),
             ("the bytes of a frame", FRAME_BESIDE + WORD_LEN, FRAME_BYTES_MAX, frame_bytes),
         ];
         let sizes = sizes.map(|(field, min, max, got)| (field, min as u64, max as u64, got as u64));
@@ -170,6 +178,14 @@ impl Config {
     /// Most words of payload that a packet may have on this link.
     pub(crate) fn packet_words_max(&self) -> usize {
         self.fifo_words.saturating_sub(self.margin).min(self.form.packet_words_max())
+    }
+
+    /// What frames are like; on a line of words each packet is alone, as it is.
+    pub(super) fn layout(&self) -> Layout {
+        match self.form {
+            Form::Words => Layout::default(),
+            Form::Frames { bytes } => Layout { head: HEAD_LEN, tail: self.tail, bytes },
+        }
     }
 
     /// Largest number of a session.

@@ -6,13 +6,13 @@ use gannet_wire::apelink::frame::{HEAD_LEN, Head, Room};
 use gannet_wire::apelink::{Header, WORD_LEN, Word};
 use thiserror::Error;
 
-use super::config::{Config, ConfigError, Form};
+use super::config::{Config, ConfigError, Form, TAIL_MAX};
 use super::counters::Counters;
 use super::fifo::Arrival;
 use super::receiver::{LinkReceiver, Received, Stage, Take};
 use super::report::Report;
 use super::transmitter::{Refused, Transmitter};
-use super::window::Origin;
+use super::window::{Batch, Origin};
 
 /// What an end knows of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,22 @@ pub struct Sent {
     pub word: Word,
     /// Whether it is a credit word.
     pub is_credit: bool,
+}
+
+/// Frames that are to be sent: one behind another, all of one length but the last, which may be shorter.
+#[derive(Debug)]
+pub struct Frames<'a> {
+    /// Their bytes; each frame has [`Config::tail`] bytes behind it.
+    pub bytes: &'a mut [u8],
+    /// Bytes of each but the last, with what is behind it.
+    pub frame: usize,
+}
+
+impl Frames<'_> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len().div_ceil(self.frame)
+    }
 }
 
 /// Why a frame is not taken.
@@ -118,6 +134,10 @@ pub struct Link {
     answered_at: Option<u64>,
     /// [`Event::Down`] was the last that was told of the line.
     is_down: bool,
+    /// The frames that were taken last, if they had packets; no packet was released since.
+    taken: Option<Batch>,
+    /// A frame without packets, and what is behind it.
+    bare: [u8; HEAD_LEN + TAIL_MAX],
 }
 
 impl Link {
@@ -144,6 +164,8 @@ impl Link {
             alive: false,
             answered_at: None,
             is_down: false,
+            taken: None,
+            bare: [0; HEAD_LEN + TAIL_MAX],
         })
     }
 
@@ -261,32 +283,63 @@ impl Link {
         self.is_due(now).then(|| self.transmit(now))
     }
 
-    /// Writes the frame that is due to the front of `frame`, and gives its length; 0 if none is. More may be
-    /// due behind it.
+    /// The frames that are due, at most so many and so many bytes of them but one at least; none if none is. More may be due behind them.
     ///
     /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
     /// that charges for every word ([`transmit_due`](Self::transmit_due)), and more often while the other end, which should have spoken
-    /// by now, is asked for an answer.
+    /// by now, is asked for an answer. It counts as sent, unless [`untake`](Self::untake) says that it was not.
+    pub fn take_frames(
+        &mut self,
+        frames_max: usize,
+        bytes_max: usize,
+        now: u64,
+    ) -> Option<Frames<'_>> {
+        if self.config.form == Form::Words || !self.is_due(now) {
+            return None;
+        }
+        let asks = self.asks_from().is_some_and(|from| now >= from);
+        let report = self.report();
+        (self.told, self.taken_words) = (Some(report), 0);
+        self.taken = None;
+        if self.state() == State::Up {
+            self.taken = self.transmitter.take(frames_max, bytes_max, now, &mut self.counters);
+        }
+        self.transmitter.credit_sent(now);
+        let Self { config, transmitter, counters, bare, taken, .. } = self;
+        let Some(batch) = taken else {
+            counters.tx_credits += 1;
+            report.to_head(config, 0, asks).emit(bare);
+            let bytes = &mut bare[..HEAD_LEN + config.tail];
+            return Some(Frames { frame: bytes.len(), bytes });
+        };
+        counters.tx_credits += batch.frames as u64;
+        let window = transmitter.window_mut();
+        window.heads(batch.frames, |head, packets| {
+            report.to_head(config, packets, asks).emit(head);
+        });
+        Some(Frames { bytes: window.bytes_mut(batch), frame: batch.frame })
+    }
+
+    /// Takes back that the frames that were taken last were sent: they are due again.
+    pub fn untake(&mut self) {
+        if let Some(batch) = self.taken.take() {
+            self.transmitter.untake(&batch);
+        }
+        self.transmitter.hasten_credit();
+    }
+
+    /// Copies the frame that is due to the front of `frame`, and gives its length; 0 if none is. More may be
+    /// due behind it.
     ///
     /// # Panics
     ///
-    /// When `frame` is shorter than the head of a frame.
+    /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, frame: &mut [u8], now: u64) -> usize {
-        let Form::Frames { bytes } = self.config.form else { return 0 };
-        if !self.is_due(now) {
-            return 0;
-        }
-        let up = self.state() == State::Up;
-        let length = frame.len().min(bytes);
-        let (head, packets) = frame[..length].split_at_mut(HEAD_LEN);
-        let (count, len) = self.transmitter.emit(now, up, packets, &mut self.counters);
-        self.transmitter.credit_sent(now);
-        self.counters.tx_credits += 1;
-        let report = self.report();
-        (self.told, self.taken_words) = (Some(report), 0);
-        let asks = self.asks_from().is_some_and(|from| now >= from);
-        report.to_head(&self.config, count, asks).emit(head);
-        HEAD_LEN + len
+        let tail = self.config.tail;
+        let Some(Frames { bytes, .. }) = self.take_frames(1, 0, now) else { return 0 };
+        let length = bytes.len() - tail;
+        frame[..length].copy_from_slice(&bytes[..length]);
+        length
     }
 
     /// Takes a frame that has arrived; `out` is told what it has brought, in order.
@@ -455,6 +508,7 @@ impl Link {
 
     /// Acts on a good credit.
     fn hear(&mut self, report: Report, now: u64) -> Event {
+        self.taken = None;
         let before = self.heard.replace((report, now)).map(|(before, _)| before);
         let was_up = self.state() == State::Up;
         self.alive = true;

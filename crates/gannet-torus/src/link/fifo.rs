@@ -6,7 +6,7 @@ use gannet_checksum::{Crc32c, copy};
 use gannet_wire::apelink::frame::Room;
 use gannet_wire::apelink::{Footer, Header, WORD_LEN, Word};
 
-use super::ring::{BESIDE, Ring, parts};
+use super::ring::{Ring, packet_len, parts};
 use super::window::Origin;
 
 /// A packet that has arrived.
@@ -72,7 +72,10 @@ pub(super) struct Fifo {
 impl Fifo {
     pub(super) fn new(words_max: usize, packets_max: usize, payload_words: usize) -> Self {
         Self {
-            ring: Ring::of_packets(words_max, packets_max, payload_words),
+            ring: Ring::new(
+                words_max * WORD_LEN + packets_max * packet_len(0),
+                packet_len(payload_words),
+            ),
             words_max,
             words: 0,
             packets: VecDeque::with_capacity(packets_max),
@@ -85,7 +88,7 @@ impl Fifo {
     #[inline]
     pub(super) fn begin(&mut self, words: usize) {
         let fits = self.words + words <= self.words_max && self.packets.len() < self.packets_max;
-        let at = self.ring.place(words + BESIDE, self.packets.is_empty());
+        let at = self.ring.place(packet_len(words), self.packets.is_empty());
         self.coming = fits.then_some(Coming { at, words, filled: 0 });
     }
 
@@ -104,7 +107,7 @@ impl Fifo {
     fn place(&mut self, len: usize) -> Option<&mut [u8]> {
         let Coming { at, words, filled } = self.coming.as_mut()?;
         let from = std::mem::replace(filled, *filled + len);
-        let (_, payload, _) = parts(self.ring.get_mut(*at, *words + BESIDE));
+        let (_, payload, _) = parts(self.ring.get_mut(*at, packet_len(*words)));
         payload.get_mut(from..*filled)
     }
 
@@ -126,10 +129,10 @@ impl Fifo {
     #[inline]
     pub(super) fn accept(&mut self, header: Word, footer: Word, sum: Crc32c) -> bool {
         let Some(Coming { at, words, .. }) = self.coming.take() else { return false };
-        let (head, payload, foot) = parts(self.ring.get_mut(at, words + BESIDE));
+        let (head, payload, foot) = parts(self.ring.get_mut(at, packet_len(words)));
         (*head, *foot) = (header.to_le_bytes(), footer.to_le_bytes());
         let sum = sum_going_on(Header::from_word(header).size, payload, sum);
-        self.ring.keep(at, words + BESIDE);
+        self.ring.keep(at, packet_len(words));
         self.packets.push_back(Held { at, sum });
         self.words += words;
         true
@@ -163,7 +166,7 @@ impl Fifo {
     pub(super) fn payload(&self) -> &[u8] {
         let Some(held) = self.packets.front() else { return &[] };
         let header = Header::from_word(self.ring.word(held.at));
-        &self.ring.get(held.at + WORD_LEN, header.payload_words())[..header.size.into()]
+        self.ring.get(held.at + WORD_LEN, header.size.into())
     }
 
     /// Takes the oldest packet out.

@@ -1,15 +1,14 @@
 //! The sending half: packets and credits become words.
 
-use gannet_checksum::{Crc32c, copy};
+use gannet_checksum::Crc32c;
 use gannet_wire::apelink::frame::Room;
-use gannet_wire::apelink::{ESCAPED_START, Header, MAGIC, START, VIRTUAL_CHANNELS, WORD_LEN, Word};
+use gannet_wire::apelink::{ESCAPED_START, Header, MAGIC, START, VIRTUAL_CHANNELS, Word};
 use thiserror::Error;
 
 use super::config::{Config, Form};
 use super::counters::Counters;
 use super::report::Report;
-use super::ring::BESIDE;
-use super::window::{Entry, Origin, Window};
+use super::window::{Batch, Entry, Origin, Window};
 
 /// Why a packet is not taken now, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -87,6 +86,7 @@ impl Transmitter {
         Self {
             config: *config,
             window: Window::new(
+                config.layout(),
                 config.window_packets,
                 config.window_words,
                 config.packet_words_max(),
@@ -232,29 +232,30 @@ impl Transmitter {
         }
     }
 
-    /// Writes the packets that are to be sent to the front of `frame`, as many as find place; gives their
-    /// number and their bytes.
-    pub(super) fn emit(
+    /// Takes out the next frames that are to be sent, at most so many and so many bytes of them but one at least; none if there are no packets.
+    pub(super) fn take(
         &mut self,
+        frames_max: usize,
+        bytes_max: usize,
         now: u64,
-        up: bool,
-        frame: &mut [u8],
         counters: &mut Counters,
-    ) -> (u16, usize) {
+    ) -> Option<Batch> {
         self.go_back_if_due(counters);
-        let (mut packets, mut len) = (0, 0);
-        while up
-            && let place = &mut frame[len..]
-            && let Some(run) = self.window.advance_together(u16::MAX - packets, place.len(), now)
-        {
-            copy(run.bytes, &mut place[..run.bytes.len()]);
-            (packets, len) = (packets + run.packets, len + run.bytes.len());
-        }
-        let beside = u64::from(packets) * BESIDE as u64;
-        counters.tx_payload_words += (len / WORD_LEN) as u64 - beside;
-        counters.tx_headers += u64::from(packets);
-        counters.tx_footers += u64::from(packets);
-        (packets, len)
+        let batch = self.window.take(frames_max, bytes_max, now)?;
+        counters.tx_headers += batch.packets as u64;
+        counters.tx_footers += batch.packets as u64;
+        counters.tx_payload_words += batch.payload_words(&self.config.layout()) as u64;
+        Some(batch)
+    }
+
+    /// Takes back that a batch was sent, of which nothing has left.
+    pub(super) fn untake(&mut self, batch: &Batch) {
+        self.window.untake(batch);
+    }
+
+    /// The packets and their frames.
+    pub(super) fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
     }
 
     /// Notes that a credit is sent.
@@ -312,10 +313,11 @@ impl Transmitter {
 
     /// Frees the first `count` packets, but for one that is under way again.
     fn release(&mut self, count: usize, counters: &mut Counters) {
-        if self.place == Place::Between {
-            self.window.skip_to(count);
-        }
+        let is_between = self.place == Place::Between;
         for _ in 0..count {
+            if !is_between && self.window.under_way() == 0 {
+                break;
+            }
             let Some(entry) = self.window.release() else { break };
             self.free(&entry);
             counters.tx_acknowledged += 1;
@@ -367,7 +369,9 @@ impl Transmitter {
     /// Begins a new numbering. What was sent and not acknowledged is sent again, or given up.
     pub(super) fn restart(&mut self, counters: &mut Counters) {
         if !self.config.retransmit {
-            while let Some(entry) = self.window.release() {
+            while self.window.under_way() > 0
+                && let Some(entry) = self.window.release()
+            {
                 self.free(&entry);
                 counters.tx_given_up += 1;
             }

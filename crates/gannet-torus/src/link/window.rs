@@ -1,11 +1,11 @@
-//! Packets taken for sending and not yet acknowledged: send queue and replay buffer in one.
+//! Packets taken for sending and not yet acknowledged: send queue and replay buffer in one, and the frames in which they go.
 
 use std::collections::VecDeque;
 
 use gannet_checksum::Crc32c;
 use gannet_wire::apelink::{Footer, Header, WORD_LEN, Word};
 
-use super::ring::{BESIDE, Ring, parts};
+use super::ring::{Ring, packet_len, parts};
 
 /// Where and when a packet began its way through the torus; routers hand it on unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,159 +16,247 @@ pub struct Origin {
     pub time: u64,
 }
 
+/// What frames are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Bytes in front of the first packet.
+    pub(super) head: usize,
+    /// Bytes behind the last packet.
+    pub(super) tail: usize,
+    /// Most bytes of head and packets, but for a packet that is alone.
+    pub(super) bytes: usize,
+}
+
 /// A packet of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) virtual_channel: usize,
     /// Words of payload.
     pub(super) words: usize,
-    /// When it was sent last.
-    sent_at: u64,
-    /// Where it lies.
-    at: usize,
 }
 
-impl Entry {
-    /// Words of all of it.
-    fn packet_words(&self) -> usize {
-        self.words + BESIDE
+/// A frame of the window, without the packets of it that were released.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// Where its head is to be.
+    at: usize,
+    /// Bytes of head and packets.
+    len: usize,
+    packets: u16,
+    /// When it was sent last.
+    sent_at: u64,
+}
+
+/// Where a packet finds place.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Behind the others of the last frame.
+    InLast,
+    /// In another frame that begins there.
+    InNext(usize),
+}
+
+/// Frames that were taken out to be sent together: one behind another, all of one length but the last, which may be shorter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Batch {
+    /// Where the first begins.
+    pub(super) at: usize,
+    /// Bytes of all, with head and tail of each.
+    pub(super) len: usize,
+    /// Bytes of each but the last.
+    pub(super) frame: usize,
+    pub(super) frames: usize,
+    pub(super) packets: usize,
+}
+
+impl Batch {
+    /// Words of payload of all its packets.
+    pub(super) fn payload_words(&self, layout: &Layout) -> usize {
+        let beside = self.frames * (layout.head + layout.tail) + self.packets * packet_len(0);
+        (self.len - beside) / WORD_LEN
     }
 }
 
-/// Packets that lie one behind another, to be sent together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) packets: u16,
-}
-
-/// The window. Packets before `cursor` have been sent, at least once since the last rewind.
+/// The window. Frames before `cursor` have been sent, at least once since the last rewind.
+///
+/// A packet is put where it is sent from, in the last frame if that has not been sent; on a line of words each has a frame of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    entries: VecDeque<Entry>,
-    entries_max: usize,
-    /// The packets as they are sent.
+    layout: Layout,
+    frames: VecDeque<Frame>,
+    packets: VecDeque<Entry>,
+    packets_max: usize,
     ring: Ring,
-    /// Words of all payloads together.
+    /// Bytes of all frames together, and words of the payloads in them.
+    len: usize,
     words: usize,
     words_max: usize,
     /// Sequence number of the first packet.
     base: u32,
     cursor: usize,
+    /// Packets before the cursor.
+    before: usize,
     /// Packets from the first that have ever been sent under their number.
     sent: usize,
 }
 
 impl Window {
-    pub(super) fn new(entries_max: usize, words_max: usize, payload_words: usize) -> Self {
+    pub(super) fn new(
+        layout: Layout,
+        packets_max: usize,
+        words_max: usize,
+        payload_words: usize,
+    ) -> Self {
+        let beside = layout.head + layout.tail + packet_len(0);
+        let longest = layout.bytes.max(layout.head + packet_len(payload_words)) + layout.tail;
         Self {
-            entries: VecDeque::with_capacity(entries_max),
-            entries_max,
-            ring: Ring::of_packets(words_max, entries_max, payload_words),
+            layout,
+            frames: VecDeque::with_capacity(packets_max),
+            packets: VecDeque::with_capacity(packets_max),
+            packets_max,
+            ring: Ring::new(words_max * WORD_LEN + packets_max * beside, longest),
+            len: 0,
             words: 0,
             words_max,
             base: 0,
             cursor: 0,
+            before: 0,
             sent: 0,
         }
     }
 
     /// Whether a packet with a payload of `words` finds place.
     pub(super) fn has_room(&self, words: usize) -> bool {
-        let fits = self.entries.len() < self.entries_max && self.words + words <= self.words_max;
+        let fits = self.packets.len() < self.packets_max && self.words + words <= self.words_max;
         fits && self.place(words).is_some()
     }
 
     /// Where a packet with a payload of `words` would lie, if there is a place for it now.
-    fn place(&self, words: usize) -> Option<usize> {
-        let held = self.words + BESIDE * self.entries.len();
-        match self.entries.front() {
-            Some(first) => self.ring.early_place(words + BESIDE, first.at, held),
-            None => Some(self.ring.place(words + BESIDE, true)),
+    #[inline]
+    fn place(&self, words: usize) -> Option<Place> {
+        let Layout { head, tail, bytes } = self.layout;
+        let Some((first, last)) = self.frames.front().zip(self.frames.back()) else {
+            return Some(Place::InNext(self.ring.place(head + packet_len(words) + tail, true)));
+        };
+        let len = last.len + packet_len(words);
+        let is_open = self.frames.len() > self.cursor && len <= bytes;
+        if is_open && self.ring.may_reach(last.at + len + tail, first.at) {
+            return Some(Place::InLast);
         }
+        let len = head + packet_len(words) + tail;
+        self.ring.early_place(len, first.at, self.len).map(Place::InNext)
     }
 
     /// Appends a packet, whose payload, padded to whole words, `write` writes, and gives its sum.
     ///
     /// # Panics
     /// When there is [no room](Self::has_room) for it.
+    #[inline]
     pub(super) fn push(
         &mut self,
         header: &Header,
         origin: Origin,
         write: impl FnOnce(&mut [u8]) -> Crc32c,
     ) {
+        let Layout { head, tail, .. } = self.layout;
         let (words, word) = (header.payload_words(), header.to_word());
-        let at = self.place(words).expect("there is room for it");
+        let len = packet_len(words);
+        if let Place::InNext(at) = self.place(words).expect("there is room for it") {
+            self.len += head + tail;
+            self.frames.push_back(Frame { at, len: head, packets: 0, sent_at: 0 });
+        }
+        let frame = self.frames.back_mut().expect("it was there, or is new");
+        let at = frame.at + frame.len;
+        (frame.len, frame.packets) = (frame.len + len, frame.packets + 1);
+        self.ring.keep(frame.at, frame.len + tail);
         let Origin { source, time } = origin;
-        let sequence = self.base.wrapping_add(self.entries.len() as u32);
-        let (head, payload, foot) = parts(self.ring.get_mut(at, words + BESIDE));
+        let sequence = self.base.wrapping_add(self.packets.len() as u32);
+        let (head, payload, foot) = parts(self.ring.get_mut(at, len));
         *head = word.to_le_bytes();
         let sum = write(payload);
         debug_assert_eq!(sum, Crc32c::of(payload), "the other end would refuse it for ever");
         let footer = Footer { crc: 0, sequence, source, time }.sealed(word, sum);
         *foot = footer.to_word().to_le_bytes();
-        self.ring.keep(at, words + BESIDE);
-        self.words += words;
+        (self.len, self.words) = (self.len + len, self.words + words);
         let virtual_channel = usize::from(header.virtual_channel);
-        self.entries.push_back(Entry { virtual_channel, words, sent_at: 0, at });
+        self.packets.push_back(Entry { virtual_channel, words });
     }
 
     /// Sequence number of the packet at the cursor.
     #[cfg(test)]
     fn sequence(&self) -> u32 {
-        self.base.wrapping_add(self.cursor as u32)
+        self.base.wrapping_add(self.before as u32)
     }
 
     /// Words of payload of the packet at the cursor, which is to be sent next, or under way.
     pub(super) fn payload_words(&self) -> Option<usize> {
-        self.entries.get(self.cursor).map(|entry| entry.words)
+        self.packets.get(self.before).map(|entry| entry.words)
     }
 
     /// Word `index` of the packet at the cursor.
     pub(super) fn word(&self, index: usize) -> Option<Word> {
-        let entry = self.entries.get(self.cursor)?;
-        (index < entry.packet_words()).then(|| self.ring.word(entry.at + index * WORD_LEN))
+        let frame = self.frames.get(self.cursor)?;
+        let at = frame.at + self.layout.head + index * WORD_LEN;
+        (at < frame.at + frame.len).then(|| self.ring.word(at))
     }
 
-    /// Notes that the packet at the cursor has been sent whole.
+    /// Notes that the frame at the cursor has been sent whole.
     pub(super) fn advance(&mut self, now: u64) {
-        if let Some(entry) = self.entries.get_mut(self.cursor) {
-            entry.sent_at = now;
-            self.cursor += 1;
-            self.sent = self.sent.max(self.cursor);
-        }
+        self.take(1, usize::MAX, now);
     }
 
-    /// The next packets to be sent that lie one behind another, at most so many and so many bytes of them, which are sent then; none if there is none.
-    pub(super) fn advance_together(
-        &mut self,
-        packets_max: u16,
-        bytes_max: usize,
-        now: u64,
-    ) -> Option<Run<'_>> {
-        let (mut packets, mut words, from) = (0, 0, self.entries.get(self.cursor)?.at);
-        for entry in self.entries.range_mut(self.cursor..).take(packets_max.into()) {
-            let more = words + entry.packet_words();
-            if entry.at != from + words * WORD_LEN || more * WORD_LEN > bytes_max {
+    /// The next frames to be sent that can go together, at most so many and so many bytes of them but one at least, which count as sent from now
+    /// on; none if there is none.
+    pub(super) fn take(&mut self, frames_max: usize, bytes_max: usize, now: u64) -> Option<Batch> {
+        let Layout { tail, .. } = self.layout;
+        let first = self.frames.get(self.cursor)?;
+        let frame = first.len + tail;
+        let mut batch = Batch { at: first.at, frame, ..Batch::default() };
+        for it in self.frames.range_mut(self.cursor..).take(frames_max) {
+            let len = it.len + tail;
+            let follows = it.at == batch.at + batch.len && batch.len == batch.frames * frame;
+            if batch.frames > 0 && !(follows && len <= frame && batch.len + len <= bytes_max) {
                 break;
             }
-            entry.sent_at = now;
-            (packets, words) = (packets + 1, more);
+            it.sent_at = now;
+            (batch.len, batch.frames) = (batch.len + len, batch.frames + 1);
+            batch.packets += usize::from(it.packets);
         }
-        self.cursor += usize::from(packets);
-        self.sent = self.sent.max(self.cursor);
-        (packets > 0).then(|| Run { bytes: self.ring.get(from, words), packets })
+        (self.cursor, self.before) = (self.cursor + batch.frames, self.before + batch.packets);
+        self.sent = self.sent.max(self.before);
+        Some(batch)
+    }
+
+    /// Takes back that the frames of the last batch were sent: nothing may have been released since.
+    pub(super) fn untake(&mut self, batch: &Batch) {
+        (self.cursor, self.before) = (self.cursor - batch.frames, self.before - batch.packets);
+    }
+
+    /// The bytes of a batch.
+    pub(super) fn bytes_mut(&mut self, batch: &Batch) -> &mut [u8] {
+        self.ring.get_mut(batch.at, batch.len)
+    }
+
+    /// Head and number of packets of each of the last `frames` frames that were taken.
+    pub(super) fn heads(&mut self, frames: usize, mut write: impl FnMut(&mut [u8], u16)) {
+        for frame in self.frames.range(self.cursor - frames..self.cursor) {
+            write(self.ring.get_mut(frame.at, self.layout.head), frame.packets);
+        }
     }
 
     /// Goes back to the first packet.
     pub(super) fn rewind(&mut self) {
-        self.cursor = 0;
+        (self.cursor, self.before) = (0, 0);
+    }
+
+    /// Packets that were sent since the last rewind and are still here.
+    pub(super) fn under_way(&self) -> usize {
+        self.before
     }
 
     /// When the first packet was sent, if it has been since the last rewind.
     pub(super) fn first_sent_at(&self) -> Option<u64> {
-        if self.cursor > 0 { self.entries.front().map(|entry| entry.sent_at) } else { None }
+        if self.cursor > 0 { self.frames.front().map(|frame| frame.sent_at) } else { None }
     }
 
     /// How many packets are acknowledged where `next` is expected; nothing if that lies outside of what
@@ -188,44 +276,54 @@ impl Window {
         self.base
     }
 
-    /// Takes the first packet out if it has been sent and is not under way again.
+    /// Takes out the first packet, which is not sent again then. On a line of words it must not be under way.
+    #[inline]
     pub(super) fn release(&mut self) -> Option<Entry> {
-        if self.cursor == 0 {
-            return None;
-        }
-        let entry = self.entries.pop_front()?;
-        self.words -= entry.words;
+        let entry = self.packets.pop_front()?;
+        let len = packet_len(entry.words);
+        (self.len, self.words) = (self.len - len, self.words - entry.words);
         self.base = self.base.wrapping_add(1);
-        self.cursor -= 1;
-        self.sent -= 1;
-        if self.entries.is_empty() {
+        self.before = self.before.saturating_sub(1);
+        self.sent = self.sent.saturating_sub(1);
+        let Layout { head, tail, .. } = self.layout;
+        let first = self.frames.front_mut()?;
+        // The head is written where the packet was, in front of those that stay.
+        (first.at, first.len, first.packets) = (first.at + len, first.len - len, first.packets - 1);
+        if first.packets == 0 {
+            self.frames.pop_front();
+            self.len -= head + tail;
+            self.cursor = self.cursor.saturating_sub(1);
+        }
+        if self.packets.is_empty() {
             // The next one lies where the last ones did, in memory that has been touched.
-            self.entries.clear();
+            self.packets.clear();
+            self.frames.clear();
         }
         Some(entry)
     }
 
-    /// Skips the first packets of a replay: those that `count` says are acknowledged need not be
-    /// sent again. Only between packets.
-    pub(super) fn skip_to(&mut self, count: usize) {
-        self.cursor = self.cursor.max(count);
-    }
-
     /// Numbers the packets from `base` and goes back to the first.
     pub(super) fn renumber(&mut self, base: u32) {
-        (self.base, self.cursor, self.sent) = (base, 0, 0);
-        for (index, entry) in self.entries.iter().enumerate() {
-            let (head, payload, foot) = parts(self.ring.get_mut(entry.at, entry.packet_words()));
-            let (header, footer) = (Word::from_le_bytes(*head), Word::from_le_bytes(*foot));
-            let sequence = base.wrapping_add(index as u32);
-            let footer = Footer { sequence, ..Footer::from_word(footer) };
-            *foot = footer.sealed(header, Crc32c::of(payload)).to_word().to_le_bytes();
+        (self.base, self.sent) = (base, 0);
+        self.rewind();
+        let mut packets = self.packets.iter().zip(0u32..);
+        for frame in &self.frames {
+            let mut at = frame.at + self.layout.head;
+            for (entry, index) in packets.by_ref().take(frame.packets.into()) {
+                let len = packet_len(entry.words);
+                let (head, payload, foot) = parts(self.ring.get_mut(at, len));
+                let (header, footer) = (Word::from_le_bytes(*head), Word::from_le_bytes(*foot));
+                let sequence = base.wrapping_add(index);
+                let footer = Footer { sequence, ..Footer::from_word(footer) };
+                *foot = footer.sealed(header, Crc32c::of(payload)).to_word().to_le_bytes();
+                at += len;
+            }
         }
     }
 
     /// Whether there is nothing to be sent.
     pub(super) fn is_done(&self) -> bool {
-        self.cursor == self.entries.len()
+        self.cursor == self.frames.len()
     }
 }
 
@@ -236,7 +334,7 @@ mod tests {
     use super::*;
 
     fn window(packets: u16) -> Window {
-        let mut window = Window::new(8, 64, 64);
+        let mut window = Window::new(Layout::default(), 8, 64, 64);
         for size in 0..packets {
             let words = (0..size).flat_map(|word| Word::from(100 * size + word).to_le_bytes());
             let header = Header { size: 16 * size, ..Header::default() };
@@ -269,7 +367,7 @@ mod tests {
         assert_eq!(window.acknowledged(u32::MAX), None);
         window.rewind();
         assert_eq!(window.acknowledged(2), Some(2), "a replay does not undo what was sent");
-        assert!(window.release().is_none(), "the first packet is under way again");
+        assert_eq!(window.under_way(), 0, "the first packet may be under way again");
     }
 
     #[test]
@@ -284,10 +382,15 @@ mod tests {
 
     #[test]
     fn packets_keep_their_bytes_and_few_of_them_stay_in_little_memory() {
+        packets_keep_their_bytes(Layout::default());
+        packets_keep_their_bytes(Layout { head: 64, tail: 24, bytes: 40_000 });
+    }
+
+    fn packets_keep_their_bytes(layout: Layout) {
         // First a sixteenth of the room is used, then all of it.
         let (words_max, packet_words) = (1 << 16, 1000);
         let (mut random, mut number, mut touched) = (Random::new(1), 0u8, 0);
-        let mut window = Window::new(1 << 10, words_max, packet_words);
+        let mut window = Window::new(layout, 1 << 10, words_max, packet_words);
         let mut expected = VecDeque::new();
         for step in 0..60_000 {
             let words_held = if step < 20_000 { words_max / 16 } else { words_max };
@@ -299,12 +402,17 @@ mod tests {
                     place.fill(number);
                     Crc32c::of(place)
                 });
-                window.advance(step);
+                if random.below(4) > 0 {
+                    while let Some(batch) = window.take(3, 65_507, step) {
+                        window.heads(batch.frames, |head, _| head.fill(0xff));
+                        window.bytes_mut(&batch)[batch.len - layout.tail..].fill(0xff);
+                    }
+                }
                 expected.push_back((number, words));
             } else if let Some((number, words)) = expected.pop_front() {
-                let entry = *window.entries.front().unwrap();
-                assert_eq!(entry.words, words);
-                let (_, payload, _) = parts(window.ring.get_mut(entry.at, entry.packet_words()));
+                assert_eq!(window.packets.front().unwrap().words, words);
+                let at = window.frames.front().unwrap().at + layout.head;
+                let (_, payload, _) = parts(window.ring.get_mut(at, packet_len(words)));
                 assert!(payload.iter().all(|&byte| byte == number), "step {step}");
                 window.release().unwrap();
             }
@@ -316,9 +424,44 @@ mod tests {
         assert!(window.ring.touched() > 900 << 10, "all of it is used where it is needed");
     }
 
+    /// The numbers and lengths of frames, and where each begins beside the one before.
+    fn frames(window: &mut Window, frames_max: usize, bytes_max: usize) -> (usize, usize, usize) {
+        let batch = window.take(frames_max, bytes_max, 0).unwrap_or_default();
+        (batch.frames, batch.frame, batch.len)
+    }
+
+    #[test]
+    fn packets_share_frames_and_equal_frames_go_together() {
+        let layout = Layout { head: 64, tail: 24, bytes: 64 + 2 * packet_len(8) };
+        let mut window = Window::new(layout, 100, 1000, 8);
+        let push = |window: &mut Window, words: u16| {
+            let header = Header { size: 16 * words, ..Header::default() };
+            window.push(&header, Origin::default(), |place| Crc32c::of(place));
+        };
+        let (two, one) = (88 + 2 * packet_len(8), 88 + packet_len(8));
+        (0..7).for_each(|_| push(&mut window, 8));
+        assert_eq!(frames(&mut window, 2, usize::MAX), (2, two, 2 * two), "not more than two");
+        assert_eq!(frames(&mut window, 9, usize::MAX), (2, two, two + one), "the last is shorter");
+        assert_eq!(frames(&mut window, 9, usize::MAX), (0, 0, 0));
+        push(&mut window, 1);
+        window.rewind();
+        assert_eq!(frames(&mut window, 9, 2 * two + 1), (2, two, 2 * two), "not more bytes");
+        let batch = window.take(9, usize::MAX, 0).unwrap();
+        let mut packets = Vec::new();
+        window.heads(batch.frames, |head, count| packets.push((head.len(), count)));
+        assert_eq!(packets, [(64, 2), (64, 1)], "nothing is added to a frame that was sent");
+        window.untake(&batch);
+        assert_eq!(frames(&mut window, 9, usize::MAX), (2, two, two + one));
+        // Half of the first frame is acknowledged, and not sent again.
+        assert!(window.release().is_some());
+        window.rewind();
+        assert_eq!(frames(&mut window, 9, usize::MAX), (1, one, one), "the next one is longer");
+        assert_eq!(window.take(9, usize::MAX, 0).unwrap().packets, 5);
+    }
+
     #[test]
     fn a_window_has_room_for_so_many_packets_and_words() {
-        let mut window = Window::new(2, 10, 10);
+        let mut window = Window::new(Layout::default(), 2, 10, 10);
         let header = Header { size: 160, ..Header::default() };
         window.push(&header, Origin::default(), |place| {
             Crc32c::default().and_copied(&[7; 160], place)

@@ -93,9 +93,12 @@ impl Arbiter {
 
     /// Whose turn it is at `port`, but for packets to those outputs that are `full`, one bit each.
     pub fn turn(&self, port: usize, full: u32) -> Option<Grant> {
+        let first = channel(port, 0);
+        if self.is_idle(first) {
+            return None;
+        }
         let mut chosen = [0; VIRTUAL_CHANNELS];
         let (mut ports, mut lanes) = (0u64, [0u64; PORTS]);
-        let first = channel(port, 0);
         for (vc, output) in (first..(first + VIRTUAL_CHANNELS).min(OUTPUTS)).enumerate() {
             let wants = self.wants[output];
             if wants == 0 || full >> output & 1 == 1 {
@@ -120,8 +123,14 @@ impl Arbiter {
     /// The grant of an output to the packet that has just come by `input` from `source`, unless others want to go by the port of the output.
     pub fn grant_alone(&self, input: usize, output: usize, source: Coordinates) -> Option<Grant> {
         let first = output - output % VIRTUAL_CHANNELS;
+        self.is_idle(first).then_some(Grant { input, output, source })
+    }
+
+    /// Whether nobody wants to go by the port whose first output this is.
+    #[inline]
+    fn is_idle(&self, first: usize) -> bool {
         let of_port = &self.wants[first..(first + VIRTUAL_CHANNELS).min(OUTPUTS)];
-        of_port.iter().all(|&wants| wants == 0).then_some(Grant { input, output, source })
+        of_port.iter().fold(0, |all, wants| all | wants) == 0
     }
 
     /// Those of `wants`, whose inputs `input_of` tells, of whom the turn decides.
