@@ -1,7 +1,7 @@
 //! What a hop of the torus costs in software: both ends of a link on one core, in memory.
 //!
-//! A packet is given to one end, which copies it to its window and takes its check sum in the same pass, is copied to a
-//! frame, and by the other end out of the frame to a FIFO, with the check sum again. Beside it stands what hops with check sums
+//! A packet is given to one end, which copies it to the frame in which it is sent and takes its check sum in the same pass, and is copied by
+//! the other end out of the frame to a FIFO, with the check sum again. Beside it stands what hops with check sums
 //! commonly take: a copy and then a check sum at each end, of the same bytes, measured in turn with it on the same core.
 //! Around a link stands a node: its engine reads a PUT from memory, in packets with an end-to-end header, of which it takes a check
 //! sum, and the far engine writes it from the frame.
@@ -15,7 +15,7 @@ use gannet_lattice::{Direction, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put};
 use gannet_torus::Routes;
-use gannet_torus::link::{Config, ConfigError, Form, Link, Origin, State};
+use gannet_torus::link::{Config, ConfigError, Form, Frames, Link, Origin, State};
 use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
 use gannet_wire::apelink::{Header, Word};
 use serde::{Deserialize, Serialize};
@@ -57,10 +57,10 @@ impl Hop {
     fn passes_ns(self, copy: f64, sum: f64, summed_copy: f64) -> f64 {
         match self {
             Self::Words => 2.0 * summed_copy,
-            // To the window and out of the frame with sums, to the frame without.
-            Self::Frames => copy + 2.0 * summed_copy,
-            // Out of memory, to the frame and to memory; a sum by the engine and one by the far end of the link.
-            Self::Put => 3.0 * copy + 2.0 * sum,
+            // To the frame and out of it, with sums.
+            Self::Frames => 2.0 * summed_copy,
+            // Out of memory to the frame, and out of it to memory; a sum by the engine and one by the far end of the link.
+            Self::Put => 2.0 * (copy + sum),
         }
     }
 }
@@ -186,7 +186,6 @@ fn summed_copy_ns(bytes: usize, time: Duration) -> f64 {
 /// Two ends of a link, and the time that passes for them.
 struct Pair {
     ends: [Link; 2],
-    frame: Vec<u8>,
     words: Vec<Word>,
     now: u64,
 }
@@ -200,11 +199,7 @@ impl Pair {
                 Form::Frames { .. } => wide(config),
             })
         };
-        let frame = match form {
-            Form::Words => Vec::new(),
-            Form::Frames { bytes } => vec![0; bytes],
-        };
-        let mut pair = Self { ends: [end(1)?, end(2)?], frame, words: Vec::new(), now: 0 };
+        let mut pair = Self { ends: [end(1)?, end(2)?], words: Vec::new(), now: 0 };
         while pair.ends.iter().any(|end| end.state() != State::Up) {
             (0..2).for_each(|from| pair.carry(from));
         }
@@ -213,7 +208,7 @@ impl Pair {
 
     /// Carries all that an end has to say to the other one.
     fn carry(&mut self, from: usize) {
-        let Self { ends: [a, b], frame, words, now } = self;
+        let Self { ends: [a, b], words, now } = self;
         let (from, to) = if from == 0 { (a, b) } else { (b, a) };
         *now += STEP_NS;
         match from.config().form {
@@ -222,13 +217,11 @@ impl Pair {
                 words.extend(std::iter::from_fn(|| from.transmit_due(*now)).map(|sent| sent.word));
                 words.iter().for_each(|&word| _ = to.receive(word, *now));
             }
-            Form::Frames { .. } => loop {
-                let length = from.emit(frame, *now);
-                if length == 0 {
-                    break;
+            Form::Frames { .. } => {
+                while let Some(Frames { bytes, .. }) = from.take_frames(1, *now) {
+                    to.accept(bytes, *now, |_| ()).expect("both ends are alike");
                 }
-                to.accept(&frame[..length], *now, |_| ()).expect("both ends are alike");
-            },
+            }
         }
     }
 
@@ -306,7 +299,7 @@ fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error
         pages: &pages,
     };
     nodes[1].engine_mut().register(&place).expect("the memory has these pages");
-    let (mut frame, mut now) = (vec![0; frame_bytes], 0);
+    let mut now = 0;
     let mut message = || {
         let put = Put {
             source: 0,
@@ -323,13 +316,10 @@ fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error
             for from in 0..2 {
                 nodes[from].advance(now);
                 for direction in [Direction::ALL[0], Direction::ALL[1]] {
-                    loop {
-                        let length = nodes[from].emit(direction, &mut frame, now);
-                        if length == 0 {
-                            break;
-                        }
-                        let to = &mut nodes[1 - from];
-                        let taken = to.accept(direction.opposite(), &frame[..length], now);
+                    let [near, far] = &mut nodes;
+                    let (from, to) = if from == 0 { (near, far) } else { (far, near) };
+                    while let Some(Frames { bytes, .. }) = from.take_frames(direction, 1, now) {
+                        let taken = to.accept(direction.opposite(), bytes, now);
                         taken.expect("both ends are alike");
                     }
                 }

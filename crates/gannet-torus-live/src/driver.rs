@@ -8,7 +8,7 @@ use std::time::Duration;
 use gannet_lattice::Direction;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_rdma::PhysicalMemory;
-use gannet_torus::link::FrameError;
+use gannet_torus::link::{FrameError, Frames};
 use gannet_torus::node::TorusNode;
 use gannet_wire::neighbour::PORTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,6 +45,9 @@ pub struct PortCounters {
 struct Plugged {
     port: Box<dyn Port + Send>,
     counters: PortCounters,
+    /// What is to be said beside frames of a link, and its length until the cable has taken it.
+    room: Box<[u8]>,
+    said: usize,
     /// The cable has not taken all that was due.
     is_blocked: bool,
     /// When it was known to have no frame, 0 if one may be there, and when one has come.
@@ -60,9 +63,18 @@ pub trait Speaker {
     /// When it is of no use; nothing of it was taken then.
     fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<bool, FrameError>;
 
-    /// Writes the frame that is due by a port to the front of `frame`, and gives its length; 0 if none is. More may be
-    /// due behind it.
-    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize;
+    /// Writes what else than frames of a link is to be said by a port to the front of `room`, which is as long as a frame, and gives its
+    /// length; 0 if it is nothing. More may be to be said behind it.
+    fn say(&mut self, port: usize, room: &mut [u8], now: u64) -> usize {
+        let _ = (port, room, now);
+        0
+    }
+
+    /// The frames that are due by a port, at most so many; none if none is. More may be due behind them. They count as sent.
+    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>>;
+
+    /// Takes back that the frames were sent that were taken last, so many of them: they are due again.
+    fn untake(&mut self, port: usize, count: usize);
 
     /// Lets time pass.
     fn advance(&mut self, now: u64);
@@ -100,8 +112,12 @@ impl<M: PhysicalMemory> Speaker for TorusNode<M> {
         self.accept(Direction::ALL[port], frame, now).map(|()| true)
     }
 
-    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
-        self.emit(Direction::ALL[port], frame, now)
+    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>> {
+        self.take_frames(Direction::ALL[port], frames_max, now)
+    }
+
+    fn untake(&mut self, port: usize, _: usize) {
+        self.untake(Direction::ALL[port]);
     }
 
     fn advance(&mut self, now: u64) {
@@ -149,8 +165,10 @@ impl<S: Speaker> Driver<S> {
             self.ports.resize_with(number + 1, || None);
         }
         let counters = PortCounters::default();
+        let room = vec![0; port.frame_bytes()].into();
         let (looked_at, heard_at) = (0, self.clock.now_ns());
-        let plugged = Plugged { port, counters, is_blocked: false, looked_at, heard_at };
+        let plugged =
+            Plugged { port, counters, room, said: 0, is_blocked: false, looked_at, heard_at };
         self.ports[number] = Some(plugged);
     }
 
@@ -323,20 +341,45 @@ impl Plugged {
     }
 
     fn send(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> bool {
-        let counters = &mut self.counters;
-        let before = counters.sent;
-        let sent = self.port.send(&mut |frame| {
-            let length = node.emit(number, frame, now);
-            counters.sent += u64::from(length > 0);
-            length
-        });
-        let went = counters.sent > before;
-        self.is_blocked = false;
-        match sent {
+        let before = self.counters.sent;
+        match self.send_all(node, number, now) {
             Ok(took_all) => self.is_blocked = !took_all,
-            Err(error) => _ = self.failed(&error),
+            Err(error) => {
+                self.is_blocked = false;
+                self.failed(&error);
+            }
         }
-        went
+        self.counters.sent > before
+    }
+
+    /// Sends all that is due; gives whether the cable has taken it.
+    fn send_all(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> io::Result<bool> {
+        loop {
+            if self.said == 0 {
+                self.said = node.say(number, &mut self.room, now);
+            }
+            if self.said == 0 {
+                break;
+            }
+            let sent = self.port.send(&self.room[..self.said], self.said);
+            if let Ok(false) = sent {
+                return Ok(false);
+            }
+            // What a cable that is not there was given is said again when its time has come.
+            self.said = 0;
+            sent?;
+            self.counters.sent += 1;
+        }
+        let frames_max = self.port.frames_at_once();
+        while let Some(frames) = node.take_frames(number, frames_max, now) {
+            let count = frames.count();
+            if !self.port.send(frames.bytes, frames.frame)? {
+                node.untake(number, count);
+                return Ok(false);
+            }
+            self.counters.sent += count as u64;
+        }
+        Ok(true)
     }
 
     /// Notes a failure, of which the link learns by the silence behind it.
@@ -365,9 +408,11 @@ mod tests {
             Ok(true)
         }
 
-        fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {
-            0
+        fn take_frames(&mut self, _: usize, _: usize, _: u64) -> Option<Frames<'_>> {
+            None
         }
+
+        fn untake(&mut self, _: usize, _: usize) {}
 
         fn advance(&mut self, _: u64) {}
 
@@ -392,7 +437,7 @@ mod tests {
             64
         }
 
-        fn send(&mut self, _: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
+        fn send(&mut self, _: &[u8], _: usize) -> io::Result<bool> {
             Ok(true)
         }
 
@@ -424,7 +469,7 @@ mod tests {
             64
         }
 
-        fn send(&mut self, _: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
+        fn send(&mut self, _: &[u8], _: usize) -> io::Result<bool> {
             Ok(false)
         }
 
@@ -443,16 +488,18 @@ mod tests {
 
     /// Has always something to send by its port.
     #[derive(Debug)]
-    struct Talker;
+    struct Talker([u8; 64]);
 
     impl Speaker for Talker {
         fn accept(&mut self, _: usize, _: &[u8], _: u64) -> Result<bool, FrameError> {
             Ok(true)
         }
 
-        fn emit(&mut self, _: usize, _: &mut [u8], _: u64) -> usize {
-            64
+        fn take_frames(&mut self, _: usize, _: usize, _: u64) -> Option<Frames<'_>> {
+            Some(Frames { bytes: &mut self.0, frame: 64 })
         }
+
+        fn untake(&mut self, _: usize, _: usize) {}
 
         fn advance(&mut self, _: u64) {}
 
@@ -463,7 +510,7 @@ mod tests {
 
     #[test]
     fn a_driver_sleeps_while_its_cable_takes_nothing() {
-        let mut driver = Driver::new(Talker, 0);
+        let mut driver = Driver::new(Talker([0; 64]), 0);
         driver.plug(0, Box::new(Blocked(UdpSocket::bind("127.0.0.1:0").unwrap())));
         assert!(!driver.step());
         let begin = driver.now();

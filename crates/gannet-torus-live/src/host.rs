@@ -8,10 +8,10 @@ use gannet_lattice::{Cable, DIMENSIONS, Faults, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put, Request};
 use gannet_torus::Routes;
-use gannet_torus::link::FrameError;
+use gannet_torus::link::{FrameError, Frames};
 use gannet_torus::node::TorusNode;
 use gannet_torus::router::Arbitration;
-use gannet_wire::neighbour::{HostId, Order, is_message};
+use gannet_wire::neighbour::{HostId, Order, PROOF_LEN, is_message};
 use gannet_wire::torus_user::Place;
 
 use crate::drill::Traffic;
@@ -274,6 +274,7 @@ impl Host {
         let mut configuration =
             self.patience.configure(lattice, node, shape.frame_bytes, self.window_bytes, session);
         configuration.arbitration = self.arbitration;
+        configuration.link.tail = PROOF_LEN;
         configuration.engine.epoch = first_epoch(self.member.setup().life);
         let channels = configuration.link.virtual_channels as u8;
         let (routes, ..) = Routes::around(&faults(order, lattice), channels)
@@ -402,20 +403,23 @@ impl Speaker for Host {
         self.member.has_proof(port)
     }
 
-    fn emit(&mut self, port: usize, frame: &mut [u8], now: u64) -> usize {
-        let length = self.member.due(port, frame, now);
-        if length > 0 {
-            return length;
-        }
+    fn say(&mut self, port: usize, room: &mut [u8], now: u64) -> usize {
+        self.member.due(port, room, now)
+    }
+
+    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>> {
         let direction = self.member.direction(port);
-        let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return 0 };
-        let most = self.shape.map_or(0, |shape| shape.frame_bytes).min(frame.len());
-        let length = node.emit(direction, &mut frame[..most], now);
-        if length == 0 {
-            return 0;
-        }
+        let (direction, node) = direction.zip(self.node.as_mut())?;
+        let frames = node.take_frames(direction, frames_max, now)?;
         self.member.frame_sent(port, now);
-        self.member.prove(port, frame, length)
+        self.member.prove(port, frames.bytes, frames.frame).then_some(frames)
+    }
+
+    fn untake(&mut self, port: usize, count: usize) {
+        self.member.unprove(port, count);
+        if let Some((direction, node)) = self.member.direction(port).zip(self.node.as_mut()) {
+            node.untake(direction);
+        }
     }
 
     fn advance(&mut self, now: u64) {

@@ -93,25 +93,26 @@ impl Port for MemoryPort {
         self.frame_bytes * self.frames_max
     }
 
-    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        let mut frames = self.to.frames();
-        let (before, mut took_all) = (frames.waiting.len(), false);
-        while frames.waiting.len() < self.frames_max {
-            let mut frame = frames.free.pop().unwrap_or_default();
-            frame.resize(self.frame_bytes, 0);
-            let length = next(&mut frame);
-            if length == 0 {
-                frames.free.push(frame);
-                took_all = true;
-                break;
-            }
-            frame.truncate(length);
-            if frames.is_cut { frames.free.push(frame) } else { frames.waiting.push_back(frame) }
+    fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
+        let mut there = self.to.frames();
+        if there.waiting.len() + frames.len().div_ceil(frame) > self.frames_max {
+            return Ok(false);
         }
-        if frames.waiting.len() > before {
+        if there.is_cut {
+            return Ok(true);
+        }
+        // Who has not come to the end yet needs not be woken.
+        let wakes = there.waiting.is_empty();
+        for frame in frames.chunks(frame) {
+            let mut place = there.free.pop().unwrap_or_default();
+            place.clear();
+            place.extend_from_slice(frame);
+            there.waiting.push_back(place);
+        }
+        if wakes {
             rustix::io::write(&self.to.wake, &1u64.to_ne_bytes())?;
         }
-        Ok(took_all)
+        Ok(true)
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {

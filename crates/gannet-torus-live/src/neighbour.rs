@@ -219,10 +219,19 @@ impl Neighbour {
         !self.items.is_empty()
     }
 
-    /// Writes number and proof of the frame that the first `len` bytes of `frame` are behind it, and gives the length of both; 0 where
-    /// nobody was met.
-    pub fn prove(&mut self, frame: &mut [u8], len: usize) -> usize {
-        self.session.as_mut().map_or(0, |session| session.protection.prove(frame, len))
+    /// Writes number and proof behind frames of the link, of `frame` bytes each but the last, which have room for them at their ends; `false`
+    /// where nobody has been met who could check them.
+    pub fn prove(&mut self, frames: &mut [u8], frame: usize) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        frames.chunks_mut(frame).for_each(|frame| session.protection.prove(frame));
+        true
+    }
+
+    /// Takes back that the last `count` frames were proved, of which nothing has left this host.
+    pub fn unprove(&mut self, count: usize) {
+        if let Some(session) = &mut self.session {
+            session.protection.unprove(count);
+        }
     }
 
     /// The frame of the link that has come, if it is one of the other end.

@@ -17,14 +17,18 @@ pub trait Port: Debug {
     /// Bytes of frames that may be under way to this end without being lost.
     fn window_bytes(&self) -> usize;
 
-    /// Sends the frames that `next` writes, until it has no more, which it says by 0, or the cable takes no more
-    /// now; gives whether the cable has taken all.
+    /// Most frames that are sent at once.
+    fn frames_at_once(&self) -> usize {
+        1
+    }
+
+    /// Sends frames, of `frame` bytes each but the last, which may be shorter; gives whether the cable has taken them, which it does with all or none.
     ///
     /// # Errors
-    /// When the cable is not there; frames that it has taken may be lost.
-    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool>;
+    /// When the cable is not there; these frames are lost.
+    fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool>;
 
-    /// After how long a cable that has not taken all is to be asked again.
+    /// After how long a cable that has taken none is to be asked again.
     fn asked_again_after(&self) -> Duration {
         Duration::from_micros(100)
     }

@@ -8,21 +8,24 @@ use gannet_measure::clock::{Clock, SystemClock};
 use gannet_torus_live::Port;
 
 /// An end of a cable that takes a time for each frame, and brings it to the other end after that.
+///
+/// It refuses a frame until it would have left the line, so one that grows meanwhile leaves later.
 #[derive(Debug)]
 pub(super) struct PacedPort<P> {
     port: P,
     ns_per_byte: f64,
     clock: SystemClock,
-    /// The frame on the line, which has left it at this time.
-    frame: Box<[u8]>,
-    len: usize,
+    /// When the frame that was offered first came on the line, and when it leaves it.
+    begins_at: Option<u64>,
     leaves_at: u64,
+    /// By how much the one before left later than it could: the line was not idle just because nobody was there when it became free.
+    late_ns: u64,
 }
 
 impl<P: Port> PacedPort<P> {
     pub(super) fn new(port: P, ns_per_byte: f64) -> Self {
-        let frame = vec![0; port.frame_bytes()].into_boxed_slice();
-        Self { port, ns_per_byte, clock: SystemClock::start(), frame, len: 0, leaves_at: 0 }
+        let clock = SystemClock::start();
+        Self { port, ns_per_byte, clock, begins_at: None, leaves_at: 0, late_ns: 0 }
     }
 }
 
@@ -35,33 +38,15 @@ impl<P: Port> Port for PacedPort<P> {
         self.port.window_bytes()
     }
 
-    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        let Self { port, frame, len, .. } = self;
-        loop {
-            let now = self.clock.now_ns();
-            let mut begins_at = now;
-            if *len > 0 {
-                if now < self.leaves_at {
-                    return Ok(false);
-                }
-                let mut left = Some(std::mem::take(len));
-                let sent = port.send(&mut |room| {
-                    let len = left.take().unwrap_or(0);
-                    room[..len].copy_from_slice(&frame[..len]);
-                    len
-                })?;
-                if !sent {
-                    return Ok(false);
-                }
-                // The line was not idle just because nobody was there when it became free.
-                begins_at = self.leaves_at;
-            }
-            *len = next(frame);
-            if *len == 0 {
-                return Ok(true);
-            }
-            self.leaves_at = begins_at + (*len as f64 * self.ns_per_byte) as u64;
+    fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
+        let now = self.clock.now_ns();
+        let begins_at = *self.begins_at.get_or_insert(now - self.late_ns.min(now));
+        self.leaves_at = begins_at + (frames.len() as f64 * self.ns_per_byte) as u64;
+        if now < self.leaves_at || !self.port.send(frames, frame)? {
+            return Ok(false);
         }
+        (self.begins_at, self.late_ns) = (None, now - self.leaves_at);
+        Ok(true)
     }
 
     fn asked_again_after(&self) -> Duration {
@@ -93,15 +78,9 @@ mod tests {
         let mut near = PacedPort::new(near, FRAME_NS as f64 / BYTES as f64);
         let (clock, mut sent, mut came) = (SystemClock::start(), 0, Vec::new());
         while came.len() < 10 {
-            let taken = near.send(&mut |room| {
-                if sent == 10 {
-                    return 0;
-                }
-                room.fill(sent);
+            if sent < 10 && near.send(&[sent; BYTES], BYTES).unwrap() {
                 sent += 1;
-                room.len()
-            });
-            assert_eq!(taken.unwrap(), sent == 10 && near.len == 0);
+            }
             far.receive(&mut |frame| {
                 came.push(frame[0]);
                 assert!(clock.now_ns() >= FRAME_NS * came.len() as u64, "frame {}", came.len());

@@ -104,8 +104,12 @@ impl Port for FrailPort {
         self.port.window_bytes()
     }
 
-    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        self.port.send(next)
+    fn frames_at_once(&self) -> usize {
+        self.port.frames_at_once()
+    }
+
+    fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
+        self.port.send(frames, frame)
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {

@@ -258,9 +258,16 @@ impl Member {
         self.ends.iter().position(|end| end.direction == Some(direction))
     }
 
-    /// Writes what proves the frame that goes by a port behind it: see [`Neighbour::prove`].
-    pub fn prove(&mut self, port: usize, frame: &mut [u8], len: usize) -> usize {
-        self.ends.get_mut(port).map_or(0, |end| end.neighbour.prove(frame, len))
+    /// Writes number and proof behind frames that go by a port: see [`Neighbour::prove`].
+    pub fn prove(&mut self, port: usize, frames: &mut [u8], frame: usize) -> bool {
+        self.ends.get_mut(port).is_some_and(|end| end.neighbour.prove(frames, frame))
+    }
+
+    /// Takes back that the last `count` frames by a port were proved, of which nothing has left this host.
+    pub fn unprove(&mut self, port: usize, count: usize) {
+        if let Some(end) = self.ends.get_mut(port) {
+            end.neighbour.unprove(count);
+        }
     }
 
     /// The frame that has come by a port, if it is one of its other end.

@@ -8,7 +8,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use gannet_ingest::udp::{CoalescedSocket, Outbox};
+use gannet_ingest::udp::CoalescedSocket;
 use gannet_wire::neighbour::is_call;
 use rustix::net::sockopt;
 
@@ -38,7 +38,6 @@ enum Other {
 pub struct UdpPort {
     socket: CoalescedSocket,
     other: Other,
-    outbox: Outbox,
     room: Box<[u8]>,
     frame_bytes: usize,
     window_bytes: usize,
@@ -75,7 +74,6 @@ impl UdpPort {
         Ok(Self {
             socket,
             other,
-            outbox: Outbox::default(),
             room: vec![0; CoalescedSocket::ROOM].into_boxed_slice(),
             frame_bytes,
             window_bytes,
@@ -120,28 +118,19 @@ impl Port for UdpPort {
         self.window_bytes
     }
 
-    fn send(&mut self, next: &mut dyn FnMut(&mut [u8]) -> usize) -> io::Result<bool> {
-        let Self { socket, other, outbox, frame_bytes, .. } = self;
-        let mut frame =
-            |room: &mut [u8]| Some(next(&mut room[..*frame_bytes])).filter(|&len| len > 0);
-        let meeting = match other {
-            Other::At(peer) => return outbox.send_all(socket, peer, frame, |_, _| false),
-            Other::Met(meeting) => meeting,
+    fn frames_at_once(&self) -> usize {
+        let most = CoalescedSocket::BYTES_MAX / self.frame_bytes.max(1);
+        most.clamp(1, self.socket.datagrams_max())
+    }
+
+    fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
+        let to = match &self.other {
+            Other::At(peer) => *peer,
+            // Of who is not known yet only the true one can read what is sealed.
+            Other::Met(meeting) if is_call(frames) => meeting.group(),
+            Other::Met(meeting) => meeting.place(),
         };
-        let mut called = Ok(true);
-        let to = meeting.place();
-        let write = |room: &mut [u8]| loop {
-            let len = frame(room)?;
-            let frame = &room[..len];
-            if !is_call(frame) {
-                // Of who is not known yet only the true one can read what is sealed.
-                return Some(len);
-            }
-            let sent = socket.send(frame, len, &meeting.group());
-            called = std::mem::replace(&mut called, Ok(true)).and(sent);
-        };
-        let sent = outbox.send_all(socket, &to, write, |_, _| false);
-        called.and(sent)
+        self.socket.send(frames, frame, &to)
     }
 
     /// Takes a message of the socket, so that what it has brought is acknowledged, or passed on, while others come; a few if they are
@@ -202,16 +191,8 @@ mod tests {
     use super::*;
 
     /// Sends a frame of each of these lengths, in a message of its own.
-    fn send(port: &mut UdpPort, lengths: impl Iterator<Item = usize>) {
-        for length in lengths {
-            let mut next = Some(length);
-            port.send(&mut |frame| {
-                let length = next.take().unwrap_or(0);
-                frame[..length].fill(1);
-                length
-            })
-            .unwrap();
-        }
+    fn send(port: &mut UdpPort, mut lengths: impl Iterator<Item = usize>) {
+        assert!(lengths.all(|length| port.send(&vec![1; length], length).unwrap()));
     }
 
     /// Frames that come at once, and whether those were all.

@@ -41,7 +41,7 @@ fn over_interfaces() -> Pair {
     while !(heard_a && heard_b) {
         assert!(begin.elapsed() < Duration::from_secs(60), "{heard_a} {heard_b}");
         // While the kernel looks whether another has its address, nothing can be sent.
-        let _sent = (a.send(&mut call()), b.send(&mut call()));
+        let _sent = [&mut a, &mut b].map(|port| port.send(&call(), call().len()));
         std::thread::sleep(Duration::from_millis(20));
         while !a.receive(&mut |_| heard_a = true).unwrap() {}
         while !b.receive(&mut |_| heard_b = true).unwrap() {}
@@ -64,15 +64,17 @@ fn kinds() -> Vec<Kind> {
 }
 
 /// A frame that tells which one it is.
-fn fill(room: &mut [u8], number: usize) -> usize {
-    let length = (64 + number * 97 % 4000).min(room.len());
-    room[..length].fill(number as u8);
-    length
+fn frame(number: usize) -> Vec<u8> {
+    vec![number as u8; 64 + number * 97 % 4000]
 }
 
-fn send(port: &mut dyn Port, numbers: std::ops::Range<usize>) -> bool {
-    let mut numbers = numbers;
-    port.send(&mut |room| numbers.next().map_or(0, |number| fill(room, number))).unwrap()
+/// Sends a frame in a message of its own.
+fn send_one(port: &mut dyn Port, frame: &[u8]) -> bool {
+    port.send(frame, frame.len()).unwrap()
+}
+
+fn send(port: &mut dyn Port, mut numbers: std::ops::Range<usize>) -> bool {
+    numbers.all(|number| send_one(port, &frame(number)))
 }
 
 /// Frames that come within a second, until there are `count`.
@@ -92,12 +94,7 @@ fn frames_come_whole_and_in_order() {
             let numbers = 30 * round..30 * round + 30;
             assert!(send(&mut *a, numbers.clone()), "{name}");
             let got = receive(&mut *b, 30);
-            let mut room = vec![0; b.frame_bytes()];
-            let sent = numbers.map(|number| {
-                let length = fill(&mut room, number);
-                room[..length].to_vec()
-            });
-            assert!(got.into_iter().eq(sent), "{name}, round {round}");
+            assert!(got.into_iter().eq(numbers.map(frame)), "{name}, round {round}");
         }
         assert!(receive_now(&mut *b).is_empty() && receive_now(&mut *a).is_empty(), "{name}");
     }
@@ -115,15 +112,26 @@ fn the_longest_frame_passes() {
         let (mut a, mut b) = pair();
         assert_eq!(a.frame_bytes(), b.frame_bytes(), "{name}");
         let length = a.frame_bytes();
-        let mut left = 3;
-        let sent = a.send(&mut |room| {
-            assert!(room.len() >= length, "{name}");
-            left -= 1;
-            if left > 0 { length } else { 0 }
-        });
-        assert!(sent.unwrap());
+        assert!((0..2).all(|_| send_one(&mut *a, &vec![1; length])), "{name}");
         let lengths: Vec<usize> = receive(&mut *b, 2).iter().map(Vec::len).collect();
         assert_eq!(lengths, [length; 2], "{name}");
+    }
+}
+
+#[test]
+fn frames_that_are_sent_at_once_come_one_by_one() {
+    for (name, pair) in kinds() {
+        let (mut a, mut b) = pair();
+        let (most, length) = (a.frames_at_once(), a.frame_bytes().min(900));
+        for count in 1..=most {
+            let bytes: Vec<u8> = (0..count * length).map(|at| (at / length) as u8 + 1).collect();
+            // The last one may be shorter.
+            for bytes in [&bytes[..], &bytes[..bytes.len() - 7]] {
+                assert!(a.send(bytes, length).unwrap(), "{name}, {count} frames");
+                let sent: Vec<_> = bytes.chunks(length).collect();
+                assert_eq!(receive(&mut *b, count), sent, "{name}, {count} frames");
+            }
+        }
     }
 }
 
@@ -132,16 +140,8 @@ fn a_full_window_loses_nothing() {
     for (name, pair) in kinds() {
         let (mut a, mut b) = pair();
         let count = b.window_bytes() / b.frame_bytes();
-        let mut left = count;
-        let length = a.frame_bytes();
-        while left > 0 {
-            a.send(&mut |room| {
-                let is_one = left > 0;
-                left -= usize::from(is_one);
-                if is_one { fill(room, left).max(length) } else { 0 }
-            })
-            .unwrap();
-        }
+        let frame = vec![1; a.frame_bytes()];
+        (0..count).for_each(|_| while !send_one(&mut *a, &frame) {});
         assert_eq!(receive(&mut *b, count).len(), count, "{name}");
     }
 }
@@ -181,25 +181,19 @@ fn a_port_whose_other_end_is_not_there_goes_on() {
     let mut port = UdpPort::open(a, b).unwrap();
     for _ in 0..3 {
         // The system tells that nobody listens, once for each.
-        let _ = port.send(&mut one());
+        let _ = port.send(&[1], 1);
         assert!(receive_now(&mut port).is_empty());
     }
     let mut other = UdpPort::open(b, a).unwrap();
-    while !port.send(&mut one()).is_ok_and(|took_all| took_all) {}
+    while !port.send(&[1], 1).is_ok_and(|took_all| took_all) {}
     assert!(!receive(&mut other, 1).is_empty());
 }
 
-/// A call from one end to the other, once.
-pub fn call() -> impl FnMut(&mut [u8]) -> usize {
-    let mut message = Some(Message::Call(Identity { host: HostId(1), ..Identity::default() }));
-    move |room| message.take().map_or(0, |message| message.emit(room).unwrap())
-}
-
-fn one() -> impl FnMut(&mut [u8]) -> usize {
-    let mut left = 1;
-    move |room| {
-        let is_one = left > 0;
-        left -= usize::from(is_one);
-        if is_one { fill(room, 1) } else { 0 }
-    }
+/// A call from one end to the other.
+pub fn call() -> Vec<u8> {
+    let mut room = vec![0; 1000];
+    let call = Message::Call(Identity { host: HostId(1), ..Identity::default() });
+    let length = call.emit(&mut room).unwrap();
+    room.truncate(length);
+    room
 }

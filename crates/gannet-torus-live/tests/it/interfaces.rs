@@ -130,7 +130,7 @@ fn another_end_takes_the_place_of_one_that_is_silent_and_of_no_other() {
     let begin = Instant::now();
     let step = |from: &mut [&mut UdpPort], to: &mut UdpPort| {
         assert!(begin.elapsed() < Duration::from_secs(60));
-        from.iter_mut().for_each(|port| _ = port.send(&mut call()));
+        from.iter_mut().for_each(|port| _ = port.send(&call(), call().len()));
         thread::sleep(Duration::from_millis(20));
         let mut heard = 0;
         while !to.receive(&mut |_| heard += 1).unwrap() {}

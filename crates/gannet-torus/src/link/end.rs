@@ -283,18 +283,13 @@ impl Link {
         self.is_due(now).then(|| self.transmit(now))
     }
 
-    /// The frames that are due, at most so many and so many bytes of them but one at least; none if none is. More may be due behind them.
+    /// The frames that are due, at most so many; none if none is. More may be due behind them.
     ///
     /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
     /// that charges for every word ([`transmit_due`](Self::transmit_due)), and more often while the other end, which should have spoken
     /// by now, is asked for an answer. It counts as sent, unless [`untake`](Self::untake) says that it was not.
-    pub fn take_frames(
-        &mut self,
-        frames_max: usize,
-        bytes_max: usize,
-        now: u64,
-    ) -> Option<Frames<'_>> {
-        if self.config.form == Form::Words || !self.is_due(now) {
+    pub fn take_frames(&mut self, frames_max: usize, now: u64) -> Option<Frames<'_>> {
+        if !self.is_frame_due(now) {
             return None;
         }
         let asks = self.asks_from().is_some_and(|from| now >= from);
@@ -302,7 +297,7 @@ impl Link {
         (self.told, self.taken_words) = (Some(report), 0);
         self.taken = None;
         if self.state() == State::Up {
-            self.taken = self.transmitter.take(frames_max, bytes_max, now, &mut self.counters);
+            self.taken = self.transmitter.take(frames_max, now, &mut self.counters);
         }
         self.transmitter.credit_sent(now);
         let Self { config, transmitter, counters, bare, taken, .. } = self;
@@ -318,6 +313,11 @@ impl Link {
             report.to_head(config, packets, asks).emit(head);
         });
         Some(Frames { bytes: window.bytes_mut(batch), frame: batch.frame })
+    }
+
+    /// Whether a frame is due.
+    pub fn is_frame_due(&self, now: u64) -> bool {
+        self.config.form != Form::Words && self.is_due(now)
     }
 
     /// Takes back that the frames that were taken last were sent: they are due again.
@@ -336,7 +336,7 @@ impl Link {
     /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, frame: &mut [u8], now: u64) -> usize {
         let tail = self.config.tail;
-        let Some(Frames { bytes, .. }) = self.take_frames(1, 0, now) else { return 0 };
+        let Some(Frames { bytes, .. }) = self.take_frames(1, now) else { return 0 };
         let length = bytes.len() - tail;
         frame[..length].copy_from_slice(&bytes[..length]);
         length

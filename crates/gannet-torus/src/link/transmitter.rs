@@ -232,16 +232,15 @@ impl Transmitter {
         }
     }
 
-    /// Takes out the next frames that are to be sent, at most so many and so many bytes of them but one at least; none if there are no packets.
+    /// Takes out the next frames that are to be sent, at most so many; none if there are no packets.
     pub(super) fn take(
         &mut self,
         frames_max: usize,
-        bytes_max: usize,
         now: u64,
         counters: &mut Counters,
     ) -> Option<Batch> {
         self.go_back_if_due(counters);
-        let batch = self.window.take(frames_max, bytes_max, now)?;
+        let batch = self.window.take(frames_max, now)?;
         counters.tx_headers += batch.packets as u64;
         counters.tx_footers += batch.packets as u64;
         counters.tx_payload_words += batch.payload_words(&self.config.layout()) as u64;

@@ -202,12 +202,11 @@ impl Window {
 
     /// Notes that the frame at the cursor has been sent whole.
     pub(super) fn advance(&mut self, now: u64) {
-        self.take(1, usize::MAX, now);
+        self.take(1, now);
     }
 
-    /// The next frames to be sent that can go together, at most so many and so many bytes of them but one at least, which count as sent from now
-    /// on; none if there is none.
-    pub(super) fn take(&mut self, frames_max: usize, bytes_max: usize, now: u64) -> Option<Batch> {
+    /// The next frames to be sent that can go together, at most so many, which count as sent from now on; none if there is none.
+    pub(super) fn take(&mut self, frames_max: usize, now: u64) -> Option<Batch> {
         let Layout { tail, .. } = self.layout;
         let first = self.frames.get(self.cursor)?;
         let frame = first.len + tail;
@@ -215,7 +214,7 @@ impl Window {
         for it in self.frames.range_mut(self.cursor..).take(frames_max) {
             let len = it.len + tail;
             let follows = it.at == batch.at + batch.len && batch.len == batch.frames * frame;
-            if batch.frames > 0 && !(follows && len <= frame && batch.len + len <= bytes_max) {
+            if !(follows && len <= frame) {
                 break;
             }
             it.sent_at = now;
@@ -403,7 +402,7 @@ mod tests {
                     Crc32c::of(place)
                 });
                 if random.below(4) > 0 {
-                    while let Some(batch) = window.take(3, 65_507, step) {
+                    while let Some(batch) = window.take(3, step) {
                         window.heads(batch.frames, |head, _| head.fill(0xff));
                         window.bytes_mut(&batch)[batch.len - layout.tail..].fill(0xff);
                     }
@@ -425,8 +424,8 @@ mod tests {
     }
 
     /// The numbers and lengths of frames, and where each begins beside the one before.
-    fn frames(window: &mut Window, frames_max: usize, bytes_max: usize) -> (usize, usize, usize) {
-        let batch = window.take(frames_max, bytes_max, 0).unwrap_or_default();
+    fn frames(window: &mut Window, frames_max: usize) -> (usize, usize, usize) {
+        let batch = window.take(frames_max, 0).unwrap_or_default();
         (batch.frames, batch.frame, batch.len)
     }
 
@@ -440,23 +439,23 @@ mod tests {
         };
         let (two, one) = (88 + 2 * packet_len(8), 88 + packet_len(8));
         (0..7).for_each(|_| push(&mut window, 8));
-        assert_eq!(frames(&mut window, 2, usize::MAX), (2, two, 2 * two), "not more than two");
-        assert_eq!(frames(&mut window, 9, usize::MAX), (2, two, two + one), "the last is shorter");
-        assert_eq!(frames(&mut window, 9, usize::MAX), (0, 0, 0));
+        assert_eq!(frames(&mut window, 2), (2, two, 2 * two), "not more than two");
+        assert_eq!(frames(&mut window, 9), (2, two, two + one), "the last is shorter");
+        assert_eq!(frames(&mut window, 9), (0, 0, 0));
         push(&mut window, 1);
         window.rewind();
-        assert_eq!(frames(&mut window, 9, 2 * two + 1), (2, two, 2 * two), "not more bytes");
-        let batch = window.take(9, usize::MAX, 0).unwrap();
+        assert_eq!(frames(&mut window, 2), (2, two, 2 * two));
+        let batch = window.take(9, 0).unwrap();
         let mut packets = Vec::new();
         window.heads(batch.frames, |head, count| packets.push((head.len(), count)));
         assert_eq!(packets, [(64, 2), (64, 1)], "nothing is added to a frame that was sent");
         window.untake(&batch);
-        assert_eq!(frames(&mut window, 9, usize::MAX), (2, two, two + one));
+        assert_eq!(frames(&mut window, 9), (2, two, two + one));
         // Half of the first frame is acknowledged, and not sent again.
         assert!(window.release().is_some());
         window.rewind();
-        assert_eq!(frames(&mut window, 9, usize::MAX), (1, one, one), "the next one is longer");
-        assert_eq!(window.take(9, usize::MAX, 0).unwrap().packets, 5);
+        assert_eq!(frames(&mut window, 9), (1, one, one), "the next one is longer");
+        assert_eq!(window.take(9, 0).unwrap().packets, 5);
     }
 
     #[test]

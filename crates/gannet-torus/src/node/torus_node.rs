@@ -15,7 +15,7 @@ use super::event::{Counters, EVENTS_MAX, Event};
 use super::guide::Guide;
 use super::injection::Injection;
 use super::port::{Monitor, Port};
-use crate::link::{self, Arrival, FrameError, Link};
+use crate::link::{self, Arrival, FrameError, Frames, Link};
 use crate::routes::Routes;
 
 /// A node of a torus. See the [module](super).
@@ -237,21 +237,40 @@ impl<M: PhysicalMemory> TorusNode<M> {
         words.iter().for_each(|&word| self.receive(direction, word, now));
     }
 
-    /// Writes the frame that is due on the link in `direction` to the front of `frame`, and gives its
-    /// length; 0 if none is. More may be due behind it: see [`Link::emit`].
+    /// The frames that are due on the link in `direction`, at most so many; none if none is. More may be due behind them: see
+    /// [`Link::take_frames`].
+    pub fn take_frames(
+        &mut self,
+        direction: Direction,
+        frames_max: usize,
+        now: u64,
+    ) -> Option<Frames<'_>> {
+        let link = &mut self.ports[direction.index()].as_mut()?.link;
+        if let Some(monitor) = &mut self.monitor
+            && link.is_frame_due(now)
+        {
+            link.set_diagnostics(monitor.bits(direction, now));
+        }
+        link.take_frames(frames_max, now)
+    }
+
+    /// Takes back that the frames were sent that were taken last in `direction`: they are due again.
+    pub fn untake(&mut self, direction: Direction) {
+        if let Some(port) = &mut self.ports[direction.index()] {
+            port.link.untake();
+        }
+    }
+
+    /// Copies the frame that is due on the link in `direction` to the front of `frame`, and gives its
+    /// length; 0 if none is. More may be due behind it.
     ///
     /// # Panics
     ///
-    /// When `frame` is shorter than the head of a frame.
+    /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, direction: Direction, frame: &mut [u8], now: u64) -> usize {
-        let Some(port) = &mut self.ports[direction.index()] else { return 0 };
-        let length = port.link.emit(frame, now);
-        if length > 0
-            && let Some(monitor) = &mut self.monitor
-        {
-            port.link.set_diagnostics(monitor.bits(direction, now));
-        }
-        length
+        let Some(Frames { bytes, .. }) = self.take_frames(direction, 1, now) else { return 0 };
+        frame[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
     }
 
     /// Takes a frame that the link in `direction` has brought. Its packets move on at once where nobody competes with them, and else at the next
