@@ -354,6 +354,9 @@ impl Plugged {
 
     /// Sends all that is due; gives whether the cable has taken it.
     fn send_all(&mut self, node: &mut impl Speaker, number: usize, now: u64) -> io::Result<bool> {
+        if self.is_blocked && !self.port.may_send() {
+            return Ok(false);
+        }
         loop {
             if self.said == 0 {
                 self.said = node.say(number, &mut self.room, now);

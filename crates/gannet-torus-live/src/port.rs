@@ -28,6 +28,11 @@ pub trait Port: Debug {
     /// When the cable is not there; these frames are lost.
     fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool>;
 
+    /// Whether a cable that has taken none may take some now, so that frames need not be prepared and proved in vain.
+    fn may_send(&self) -> bool {
+        true
+    }
+
     /// After how long a cable that has taken none is to be asked again.
     fn asked_again_after(&self) -> Duration {
         Duration::from_micros(100)

@@ -112,6 +112,10 @@ impl Port for FrailPort {
         self.port.send(frames, frame)
     }
 
+    fn may_send(&self) -> bool {
+        self.port.may_send()
+    }
+
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
         let Self { port, is_second, random, .. } = self;
         match Carries::of(self.state.load(Ordering::Acquire)) {

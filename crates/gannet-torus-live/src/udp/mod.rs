@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use gannet_ingest::udp::CoalescedSocket;
 use gannet_wire::neighbour::is_call;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
 use crate::port::Port;
@@ -131,6 +132,12 @@ impl Port for UdpPort {
             Other::Met(meeting) => meeting.place(),
         };
         self.socket.send(frames, frame, &to)
+    }
+
+    fn may_send(&self) -> bool {
+        let mut socket = [PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::OUT)];
+        // One that cannot be asked says at the next frame what is wrong.
+        poll(&mut socket, Some(&Timespec::default())) != Ok(0)
     }
 
     /// Takes a message of the socket, so that what it has brought is acknowledged, or passed on, while others come; a few if they are

@@ -222,6 +222,19 @@ fn assert_ledger(finished: &[Finished]) {
 }
 
 #[test]
+fn frames_that_a_full_cable_refuses_are_sent_later_and_none_is_lost() {
+    let cable = || -> (Box<dyn Port + Send>, Box<dyn Port + Send>) {
+        let (a, b) = memory::cable(1472, 1).unwrap();
+        (Box::new(a), Box::new(b))
+    };
+    let machine = Machine::start("3", cables("3", cable), Patience::default(), 1, 20);
+    machine.wait_for_puts(20);
+    for Finished { resent, downs, .. } in machine.stop() {
+        assert_eq!((resent, downs), (0, 0));
+    }
+}
+
+#[test]
 fn puts_cross_sockets_and_nothing_is_dropped() {
     let machine = Machine::start("2x2", cables("2x2", udp), Patience::default(), 3, 40);
     machine.wait_for_puts(40);
