@@ -135,6 +135,8 @@ pub struct Driver<S> {
     node: S,
     ports: Vec<Option<Plugged>>,
     clock: SystemClock,
+    /// When it last took or sent frames.
+    looked_at: u64,
     spin_ns: u64,
     /// When the last frame came.
     busy_at: u64,
@@ -149,6 +151,7 @@ impl<S: Speaker> Driver<S> {
             node,
             ports: Vec::new(),
             clock: SystemClock::start(),
+            looked_at: 0,
             spin_ns,
             busy_at: 0,
             yielded_at: 0,
@@ -211,6 +214,7 @@ impl<S: Speaker> Driver<S> {
     }
 
     fn receive_at(&mut self, now: u64) -> bool {
+        self.looked_at = now;
         // Frames that waited while this thread did not run are heard before the silence is judged, but for what has come to
         // quiet ports since the last look, a few microseconds ago.
         let spins = self.spin_ns > 0;
@@ -232,6 +236,7 @@ impl<S: Speaker> Driver<S> {
     /// Sends what is due; gives whether a frame went.
     pub fn send(&mut self) -> bool {
         let now = self.clock.now_ns();
+        self.looked_at = now;
         self.node.advance(now);
         let mut is_busy = false;
         for (number, plugged) in self.ports.iter_mut().enumerate() {
@@ -251,11 +256,12 @@ impl<S: Speaker> Driver<S> {
     /// # Errors
     /// When the system cannot wait for the ports.
     pub fn wait(&mut self, most: Duration) -> io::Result<()> {
-        let now = self.clock.now_ns();
-        if now < self.busy_at.saturating_add(self.spin_ns) {
+        // Who spins has looked for frames just now, and a look at the clock is a good part of a turn.
+        if self.looked_at < self.busy_at.saturating_add(self.spin_ns) {
             std::hint::spin_loop();
             return Ok(());
         }
+        let now = self.clock.now_ns();
         if !self.node.may_sleep() {
             return Ok(());
         }
