@@ -320,10 +320,12 @@ impl Link {
         self.config.form != Form::Words && self.is_due(now)
     }
 
-    /// Takes back that the frames that were taken last were sent: they are due again.
+    /// Takes back that the frames that were taken last were sent, if nothing was done with the link since: they are due again.
     pub fn untake(&mut self) {
-        if let Some(batch) = self.taken.take() {
-            self.transmitter.untake(&batch);
+        let batch = self.taken.take();
+        self.counters.tx_credits -= batch.map_or(1, |batch| batch.frames as u64);
+        if let Some(batch) = batch {
+            self.transmitter.untake(&batch, &mut self.counters);
         }
         self.transmitter.hasten_credit();
     }

@@ -241,15 +241,25 @@ impl Transmitter {
     ) -> Option<Batch> {
         self.go_back_if_due(counters);
         let batch = self.window.take(frames_max, now)?;
-        counters.tx_headers += batch.packets as u64;
-        counters.tx_footers += batch.packets as u64;
-        counters.tx_payload_words += batch.payload_words(&self.config.layout()) as u64;
+        let (packets, words) = self.of_batch(&batch);
+        counters.tx_headers += packets;
+        counters.tx_footers += packets;
+        counters.tx_payload_words += words;
         Some(batch)
     }
 
     /// Takes back that a batch was sent, of which nothing has left.
-    pub(super) fn untake(&mut self, batch: &Batch) {
+    pub(super) fn untake(&mut self, batch: &Batch, counters: &mut Counters) {
         self.window.untake(batch);
+        let (packets, words) = self.of_batch(batch);
+        counters.tx_headers -= packets;
+        counters.tx_footers -= packets;
+        counters.tx_payload_words -= words;
+    }
+
+    /// Packets of a batch, and words of payload.
+    fn of_batch(&self, batch: &Batch) -> (u64, u64) {
+        (batch.packets as u64, batch.payload_words(&self.config.layout()) as u64)
     }
 
     /// The packets and their frames.

@@ -1,6 +1,7 @@
 //! Whatever frames arrive, an end stays within its bounds and goes on.
 
 use gannet_checksum::Crc32c;
+use gannet_measure::random::Random;
 use gannet_wire::apelink::frame::Head;
 use gannet_wire::apelink::{Footer, packet};
 use gannet_wire::record::Record;
@@ -165,4 +166,67 @@ fn frames_have_windows_of_megabytes() {
     pair.run_until(1024 * 270 + 40_000, |pair| pair.arrived[1].len() == 1024);
     assert!((0..1024).all(|number| pair.arrived[1][number].3 == [number as u8; 4096]));
     assert_eq!(pair.ends[0].counters().tx_rewinds, 0);
+}
+
+#[test]
+fn frames_that_go_together_or_not_at_all_lose_nothing() {
+    let config = Config {
+        form: FRAMES,
+        tail: 24,
+        fifo_words: 8192,
+        window_words: 8192,
+        timeout: 50,
+        credit_period: 20,
+        dead_after: 1000,
+        ..Config::default()
+    };
+    let mut ends = [11, 12].map(|session| Link::new(Config { session, ..config }).unwrap());
+    let (mut random, mut sent, mut arrived) = (Random::new(5), [0u32; 2], [0u32; 2]);
+    let (mut together, mut refused) = (0, 0);
+    for now in 0.. {
+        for at in 0..2 {
+            // Batches of packets of one length, so that frames are alike.
+            let length = [40, 600, 2080, 4150][random.below(4) as usize];
+            for _ in 0..random.below(40) {
+                let payload: Vec<u8> = sent[at].to_le_bytes().repeat(length / 4);
+                let taken = ends[at].send(Header::default(), Origin::default(), &payload);
+                sent[at] += u32::from(taken.is_ok());
+            }
+            let frames_max = 1 + random.below(7) as usize;
+            while let Some(frames) = ends[at].take_frames(frames_max, now) {
+                assert!(frames.count() <= frames_max);
+                together = together.max(frames.count());
+                if random.below(4) == 0 {
+                    ends[at].untake();
+                    refused += 1;
+                    continue;
+                }
+                let mut lines = Vec::new();
+                for frame in frames.bytes.chunks_mut(frames.frame) {
+                    let (frame, tail) = frame.split_at_mut(frame.len() - 24);
+                    tail.fill(0xff);
+                    if random.below(20) > 0 {
+                        lines.push(frame.to_vec());
+                    }
+                }
+                for frame in lines {
+                    ends[1 - at].accept(&frame, now, |_| ()).unwrap();
+                }
+            }
+            let far = &mut ends[1 - at];
+            while far.front(0).is_some() {
+                let number = arrived[1 - at].to_le_bytes();
+                assert!(far.payload(0).chunks(4).all(|word| word == number), "{number:?}");
+                far.pop(0);
+                arrived[1 - at] += 1;
+            }
+            ends[at].tick(now);
+        }
+        if arrived.iter().all(|&count| count > 3000) {
+            break;
+        }
+        assert!(now < 100_000, "the link stands still after {arrived:?}");
+    }
+    assert!(together == 7 && refused > 100, "{together} frames, {refused} times");
+    assert!(ends[0].counters().tx_rewinds > 10);
 }
