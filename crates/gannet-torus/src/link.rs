@@ -32,8 +32,8 @@
 //! A line in software, that charges for every word, is given those of [`Link::transmit_due`]: words
 //! of packets, a credit when there is something new to tell, and one every [`Config::credit_period`].
 //!
-//! A line in software that moves datagrams has frames instead ([`Form::Frames`]): [`Link::emit`] writes a
-//! credit and as many whole packets as fit, [`Link::accept`] takes them. Nothing else differs. A frame counts
+//! A line in software that moves datagrams has frames instead ([`Form::Frames`]): a credit and as many whole packets as fit, which
+//! [`Link::take_frames`] gives as they lie in the replay buffer, and [`Link::accept`] takes. Nothing else differs. A frame counts
 //! in numbers that do not end at 16 KiB; where its packets come to an end that cannot be read, what is
 //! behind is lost and comes again.
 //!
