@@ -15,7 +15,7 @@ use gannet_lattice::{Direction, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put};
 use gannet_torus::Routes;
-use gannet_torus::link::{Config, ConfigError, Form, Frames, Link, Origin, State};
+use gannet_torus::link::{Config, ConfigError, Form, Frames, Link, Most, Origin, State};
 use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
 use gannet_wire::apelink::{Header, Word};
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,7 @@ impl Pair {
                 words.iter().for_each(|&word| _ = to.receive(word, *now));
             }
             Form::Frames { .. } => {
-                while let Some(Frames { bytes, .. }) = from.take_frames(1, *now) {
+                while let Some(Frames { bytes, .. }) = from.take_frames(Most::ONE, *now) {
                     to.accept(bytes, *now, |_| ()).expect("both ends are alike");
                 }
             }
@@ -318,7 +318,9 @@ fn put_ns(frame_bytes: usize, bytes: usize, time: Duration) -> Result<f64, Error
                 for direction in [Direction::ALL[0], Direction::ALL[1]] {
                     let [near, far] = &mut nodes;
                     let (from, to) = if from == 0 { (near, far) } else { (far, near) };
-                    while let Some(Frames { bytes, .. }) = from.take_frames(direction, 1, now) {
+                    while let Some(Frames { bytes, .. }) =
+                        from.take_frames(direction, Most::ONE, now)
+                    {
                         let taken = to.accept(direction.opposite(), bytes, now);
                         taken.expect("both ends are alike");
                     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gannet_lattice::Direction;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_rdma::PhysicalMemory;
-use gannet_torus::link::{FrameError, Frames};
+use gannet_torus::link::{FrameError, Frames, Most};
 use gannet_torus::node::TorusNode;
 use gannet_wire::neighbour::PORTS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -70,8 +70,8 @@ pub trait Speaker {
         0
     }
 
-    /// The frames that are due by a port, at most so many; none if none is. More may be due behind them. They count as sent.
-    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>>;
+    /// The frames that are due by a port and go at once; none if none is. More may be due behind them. They count as sent.
+    fn take_frames(&mut self, port: usize, most: Most, now: u64) -> Option<Frames<'_>>;
 
     /// Takes back that the frames were sent that were taken last, so many of them: they are due again.
     fn untake(&mut self, port: usize, count: usize);
@@ -112,8 +112,8 @@ impl<M: PhysicalMemory> Speaker for TorusNode<M> {
         self.accept(Direction::ALL[port], frame, now).map(|()| true)
     }
 
-    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>> {
-        self.take_frames(Direction::ALL[port], frames_max, now)
+    fn take_frames(&mut self, port: usize, most: Most, now: u64) -> Option<Frames<'_>> {
+        self.take_frames(Direction::ALL[port], most, now)
     }
 
     fn untake(&mut self, port: usize, _: usize) {
@@ -158,7 +158,8 @@ impl<S: Speaker> Driver<S> {
         }
     }
 
-    /// Plugs the end of a cable into the port of this number, in the place of any other.
+    /// Plugs the end of a cable into the port of this number, in the place of any other. It has to carry the frames of the node, with what is
+    /// behind them.
     ///
     /// # Panics
     /// When no host has a port of this number.
@@ -363,6 +364,7 @@ impl Plugged {
         if self.is_blocked && !self.port.may_send() {
             return Ok(false);
         }
+        let mut said = Ok(true);
         loop {
             if self.said == 0 {
                 self.said = node.say(number, &mut self.room, now);
@@ -370,17 +372,16 @@ impl Plugged {
             if self.said == 0 {
                 break;
             }
-            let sent = self.port.send(&self.room[..self.said], self.said);
-            if let Ok(false) = sent {
-                return Ok(false);
+            match self.port.send(&self.room[..self.said], self.said) {
+                Ok(true) => self.counters.sent += 1,
+                Ok(false) => return Ok(false),
+                // It is said again when its time has come; there may be a way for frames.
+                Err(error) => said = Err(error),
             }
-            // What a cable that is not there was given is said again when its time has come.
             self.said = 0;
-            sent?;
-            self.counters.sent += 1;
         }
-        let frames_max = self.port.frames_at_once();
-        while let Some(frames) = node.take_frames(number, frames_max, now) {
+        let most = self.port.at_once();
+        while let Some(frames) = node.take_frames(number, most, now) {
             let count = frames.count();
             if !self.port.send(frames.bytes, frames.frame)? {
                 node.untake(number, count);
@@ -388,7 +389,7 @@ impl Plugged {
             }
             self.counters.sent += count as u64;
         }
-        Ok(true)
+        said
     }
 
     /// Notes a failure, of which the link learns by the silence behind it.
@@ -417,7 +418,7 @@ mod tests {
             Ok(true)
         }
 
-        fn take_frames(&mut self, _: usize, _: usize, _: u64) -> Option<Frames<'_>> {
+        fn take_frames(&mut self, _: usize, _: Most, _: u64) -> Option<Frames<'_>> {
             None
         }
 
@@ -504,7 +505,7 @@ mod tests {
             Ok(true)
         }
 
-        fn take_frames(&mut self, _: usize, _: usize, _: u64) -> Option<Frames<'_>> {
+        fn take_frames(&mut self, _: usize, _: Most, _: u64) -> Option<Frames<'_>> {
             Some(Frames { bytes: &mut self.0, frame: 64 })
         }
 

@@ -8,7 +8,7 @@ use gannet_lattice::{Cable, DIMENSIONS, Faults, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put, Request};
 use gannet_torus::Routes;
-use gannet_torus::link::{FrameError, Frames};
+use gannet_torus::link::{FrameError, Frames, Most};
 use gannet_torus::node::TorusNode;
 use gannet_torus::router::Arbitration;
 use gannet_wire::neighbour::{HostId, Order, PROOF_LEN, is_message};
@@ -407,10 +407,10 @@ impl Speaker for Host {
         self.member.due(port, room, now)
     }
 
-    fn take_frames(&mut self, port: usize, frames_max: usize, now: u64) -> Option<Frames<'_>> {
+    fn take_frames(&mut self, port: usize, most: Most, now: u64) -> Option<Frames<'_>> {
         let direction = self.member.direction(port);
         let (direction, node) = direction.zip(self.node.as_mut())?;
-        let frames = node.take_frames(direction, frames_max, now)?;
+        let frames = node.take_frames(direction, most, now)?;
         self.member.frame_sent(port, now);
         self.member.prove(port, frames.bytes, frames.frame).then_some(frames)
     }

@@ -6,6 +6,8 @@ use std::net::Ipv6Addr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use gannet_torus::link::Most;
+
 /// One end of a cable.
 ///
 /// A cable carries whole frames in the order in which they were sent, or loses them; it may damage them, and bring
@@ -17,9 +19,9 @@ pub trait Port: Debug {
     /// Bytes of frames that may be under way to this end without being lost.
     fn window_bytes(&self) -> usize;
 
-    /// Most frames that are sent at once.
-    fn frames_at_once(&self) -> usize {
-        1
+    /// How much is sent at once.
+    fn at_once(&self) -> Most {
+        Most::ONE
     }
 
     /// Sends frames, of `frame` bytes each but the last, which may be shorter; gives whether the cable has taken them, which it does with all or none.

@@ -87,4 +87,4 @@ pub use end::{Diagnostics, Event, FrameError, Frames, Link, Sent, State};
 pub use fifo::Arrival;
 pub use receiver::Stage;
 pub use transmitter::Refused;
-pub use window::Origin;
+pub use window::{Most, Origin};

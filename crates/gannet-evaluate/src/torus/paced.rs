@@ -7,6 +7,9 @@ use std::time::Duration;
 use gannet_measure::clock::{Clock, SystemClock};
 use gannet_torus_live::Port;
 
+/// Within this time after a frame another one follows it at once.
+const AT_ONCE_NS: u64 = 10_000;
+
 /// An end of a cable that takes a time for each frame, and brings it to the other end after that.
 ///
 /// It refuses a frame until it would have left the line, so one that grows meanwhile leaves later.
@@ -18,14 +21,16 @@ pub(super) struct PacedPort<P> {
     /// When the frame that was offered first came on the line, and when it leaves it.
     begins_at: Option<u64>,
     leaves_at: u64,
-    /// By how much the one before left later than it could: the line was not idle just because nobody was there when it became free.
+    /// When the one before was sent, and by how much that was later than it left the line: for one that follows at once the line was not idle just
+    /// because nobody was there.
+    sent_at: u64,
     late_ns: u64,
 }
 
 impl<P: Port> PacedPort<P> {
     pub(super) fn new(port: P, ns_per_byte: f64) -> Self {
         let clock = SystemClock::start();
-        Self { port, ns_per_byte, clock, begins_at: None, leaves_at: 0, late_ns: 0 }
+        Self { port, ns_per_byte, clock, begins_at: None, leaves_at: 0, sent_at: 0, late_ns: 0 }
     }
 }
 
@@ -40,12 +45,13 @@ impl<P: Port> Port for PacedPort<P> {
 
     fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
         let now = self.clock.now_ns();
-        let begins_at = *self.begins_at.get_or_insert(now - self.late_ns.min(now));
+        let late_ns = if now < self.sent_at + AT_ONCE_NS { self.late_ns } else { 0 };
+        let begins_at = *self.begins_at.get_or_insert(now - late_ns.min(now));
         self.leaves_at = begins_at + (frames.len() as f64 * self.ns_per_byte) as u64;
         if now < self.leaves_at || !self.port.send(frames, frame)? {
             return Ok(false);
         }
-        (self.begins_at, self.late_ns) = (None, now - self.leaves_at);
+        (self.begins_at, self.sent_at, self.late_ns) = (None, now, now - self.leaves_at);
         Ok(true)
     }
 

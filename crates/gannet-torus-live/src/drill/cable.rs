@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use gannet_lattice::{Direction, Lattice};
 use gannet_measure::random::Random;
+use gannet_torus::link::Most;
 
 use crate::port::Port;
 use crate::udp::UdpPort;
@@ -104,8 +105,8 @@ impl Port for FrailPort {
         self.port.window_bytes()
     }
 
-    fn frames_at_once(&self) -> usize {
-        self.port.frames_at_once()
+    fn at_once(&self) -> Most {
+        self.port.at_once()
     }
 
     fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {

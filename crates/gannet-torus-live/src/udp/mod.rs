@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use gannet_ingest::udp::CoalescedSocket;
+use gannet_torus::link::Most;
 use gannet_wire::neighbour::is_call;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
@@ -119,9 +120,8 @@ impl Port for UdpPort {
         self.window_bytes
     }
 
-    fn frames_at_once(&self) -> usize {
-        let most = CoalescedSocket::BYTES_MAX / self.frame_bytes.max(1);
-        most.clamp(1, self.socket.datagrams_max())
+    fn at_once(&self) -> Most {
+        Most { frames: self.socket.datagrams_max(), bytes: CoalescedSocket::BYTES_MAX }
     }
 
     fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {

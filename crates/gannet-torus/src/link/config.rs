@@ -146,6 +146,7 @@ impl Config {
             ),
             Form::Frames { bytes } => (WORDS_MAX, PACKETS_MAX, PACKETS_MAX, bytes),
         };
+        let frame_bytes_max = FRAME_BYTES_MAX.saturating_sub(self.tail);
         // A FIFO that the margin fills never has room.
         let margin = self.fifo_words.min(self.fifo_headers).saturating_sub(1);
         let sizes = [
@@ -158,7 +159,7 @@ impl Config {
             ("session", 1, self.session_max() as usize, self.session as usize),
             ("credit_interval", 1, u32::MAX as usize, self.credit_interval as usize),
             ("tail", 0, TAIL_MAX, self.tail),
-            ("the bytes of a frame", FRAME_BESIDE + WORD_LEN, FRAME_BYTES_MAX, frame_bytes),
+            ("the bytes of a frame", FRAME_BESIDE + WORD_LEN, frame_bytes_max, frame_bytes),
         ];
         let sizes = sizes.map(|(field, min, max, got)| (field, min as u64, max as u64, got as u64));
         let times = [

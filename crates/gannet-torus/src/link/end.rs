@@ -12,7 +12,7 @@ use super::fifo::Arrival;
 use super::receiver::{LinkReceiver, Received, Stage, Take};
 use super::report::Report;
 use super::transmitter::{Refused, Transmitter};
-use super::window::{Batch, Origin};
+use super::window::{Batch, Most, Origin};
 
 /// What an end knows of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct Sent {
 pub struct Frames<'a> {
     /// Their bytes; each frame has [`Config::tail`] bytes behind it.
     pub bytes: &'a mut [u8],
-    /// Bytes of each but the last, with what is behind it.
+    /// Bytes of each but the last, with what is behind it; not 0.
     pub frame: usize,
 }
 
@@ -134,7 +134,7 @@ pub struct Link {
     answered_at: Option<u64>,
     /// [`Event::Down`] was the last that was told of the line.
     is_down: bool,
-    /// The frames that were taken last, if they had packets; no packet was released since.
+    /// The frames that were taken last, or none of packets but a bare one; nothing where something was heard since.
     taken: Option<Batch>,
     /// A frame without packets, and what is behind it.
     bare: [u8; HEAD_LEN + TAIL_MAX],
@@ -283,25 +283,26 @@ impl Link {
         self.is_due(now).then(|| self.transmit(now))
     }
 
-    /// The frames that are due, at most so many; none if none is. More may be due behind them.
+    /// The frames that are due and go at once; none if none is. More may be due behind them.
     ///
     /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
     /// that charges for every word ([`transmit_due`](Self::transmit_due)), and more often while the other end, which should have spoken
     /// by now, is asked for an answer. It counts as sent, unless [`untake`](Self::untake) says that it was not.
-    pub fn take_frames(&mut self, frames_max: usize, now: u64) -> Option<Frames<'_>> {
+    pub fn take_frames(&mut self, most: Most, now: u64) -> Option<Frames<'_>> {
         if !self.is_frame_due(now) {
             return None;
         }
         let asks = self.asks_from().is_some_and(|from| now >= from);
         let report = self.report();
         (self.told, self.taken_words) = (Some(report), 0);
-        self.taken = None;
+        let mut batch = None;
         if self.state() == State::Up {
-            self.taken = self.transmitter.take(frames_max, now, &mut self.counters);
+            batch = self.transmitter.take(most, now, &mut self.counters);
         }
         self.transmitter.credit_sent(now);
-        let Self { config, transmitter, counters, bare, taken, .. } = self;
-        let Some(batch) = taken else {
+        self.taken = Some(batch.unwrap_or_default());
+        let Self { config, transmitter, counters, bare, .. } = self;
+        let Some(batch) = batch else {
             counters.tx_credits += 1;
             report.to_head(config, 0, asks).emit(bare);
             let bytes = &mut bare[..HEAD_LEN + config.tail];
@@ -312,7 +313,7 @@ impl Link {
         window.heads(batch.frames, |head, packets| {
             report.to_head(config, packets, asks).emit(head);
         });
-        Some(Frames { bytes: window.bytes_mut(batch), frame: batch.frame })
+        Some(Frames { bytes: window.bytes_mut(&batch), frame: batch.frame })
     }
 
     /// Whether a frame is due.
@@ -320,13 +321,11 @@ impl Link {
         self.config.form != Form::Words && self.is_due(now)
     }
 
-    /// Takes back that the frames that were taken last were sent, if nothing was done with the link since: they are due again.
+    /// Takes back that the frames that were taken last were sent: they are due again. What was heard since ends that.
     pub fn untake(&mut self) {
-        let batch = self.taken.take();
-        self.counters.tx_credits -= batch.map_or(1, |batch| batch.frames as u64);
-        if let Some(batch) = batch {
-            self.transmitter.untake(&batch, &mut self.counters);
-        }
+        let Some(batch) = self.taken.take() else { return };
+        self.counters.tx_credits -= batch.frames.max(1) as u64;
+        self.transmitter.untake(&batch, &mut self.counters);
         self.transmitter.hasten_credit();
     }
 
@@ -338,7 +337,7 @@ impl Link {
     /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, frame: &mut [u8], now: u64) -> usize {
         let tail = self.config.tail;
-        let Some(Frames { bytes, .. }) = self.take_frames(1, now) else { return 0 };
+        let Some(Frames { bytes, .. }) = self.take_frames(Most::ONE, now) else { return 0 };
         let length = bytes.len() - tail;
         frame[..length].copy_from_slice(&bytes[..length]);
         length

@@ -65,7 +65,8 @@ pub(super) struct LinkReceiver {
 impl LinkReceiver {
     pub(super) fn new(config: &Config) -> Self {
         // Each is made anew: memory that nothing was written to costs nothing, and a copy would write all of it.
-        let packet_words = config.packet_words_max();
+        // Who does not keep to the margin is taken at its word, too.
+        let packet_words = config.form.packet_words_max().min(config.fifo_words);
         let fifo = |_| Fifo::new(config.fifo_words, config.fifo_headers, packet_words);
         Self {
             config: *config,

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::config::{Config, Form};
 use super::counters::Counters;
 use super::report::Report;
-use super::window::{Batch, Entry, Origin, Window};
+use super::window::{Batch, Entry, Most, Origin, Window};
 
 /// Why a packet is not taken now, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -232,15 +232,10 @@ impl Transmitter {
         }
     }
 
-    /// Takes out the next frames that are to be sent, at most so many; none if there are no packets.
-    pub(super) fn take(
-        &mut self,
-        frames_max: usize,
-        now: u64,
-        counters: &mut Counters,
-    ) -> Option<Batch> {
+    /// Takes out the next frames that are to be sent; none if there are no packets.
+    pub(super) fn take(&mut self, most: Most, now: u64, counters: &mut Counters) -> Option<Batch> {
         self.go_back_if_due(counters);
-        let batch = self.window.take(frames_max, now)?;
+        let batch = self.window.take(most, now)?;
         let (packets, words) = self.of_batch(&batch);
         counters.tx_headers += packets;
         counters.tx_footers += packets;

@@ -56,6 +56,20 @@ enum Place {
     InNext(usize),
 }
 
+/// How much goes to a line at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// Most frames, at least 1.
+    pub frames: usize,
+    /// Most bytes of all of them, unless it is one.
+    pub bytes: usize,
+}
+
+impl Most {
+    /// One frame.
+    pub const ONE: Self = Self { frames: 1, bytes: 0 };
+}
+
 /// Frames that were taken out to be sent together: one behind another, all of one length but the last, which may be shorter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Batch {
@@ -67,6 +81,8 @@ pub(super) struct Batch {
     pub(super) frame: usize,
     pub(super) frames: usize,
     pub(super) packets: usize,
+    /// Packets that had ever been sent before.
+    sent: usize,
 }
 
 impl Batch {
@@ -79,7 +95,7 @@ impl Batch {
 
 /// The window. Frames before `cursor` have been sent, at least once since the last rewind.
 ///
-/// A packet is put where it is sent from, in the last frame if that has not been sent; on a line of words each has a frame of its own.
+/// A packet is put where it is sent from, in the last frame if that has not been sent since the last rewind; on a line of words each has a frame of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     layout: Layout,
@@ -202,19 +218,20 @@ impl Window {
 
     /// Notes that the frame at the cursor has been sent whole.
     pub(super) fn advance(&mut self, now: u64) {
-        self.take(1, now);
+        self.take(Most::ONE, now);
     }
 
-    /// The next frames to be sent that can go together, at most so many, which count as sent from now on; none if there is none.
-    pub(super) fn take(&mut self, frames_max: usize, now: u64) -> Option<Batch> {
+    /// The next frames to be sent that can go together, which count as sent from now on; none if there is none.
+    pub(super) fn take(&mut self, most: Most, now: u64) -> Option<Batch> {
         let Layout { tail, .. } = self.layout;
         let first = self.frames.get(self.cursor)?;
         let frame = first.len + tail;
-        let mut batch = Batch { at: first.at, frame, ..Batch::default() };
-        for it in self.frames.range_mut(self.cursor..).take(frames_max) {
+        let mut batch = Batch { at: first.at, frame, sent: self.sent, ..Batch::default() };
+        for it in self.frames.range_mut(self.cursor..).take(most.frames.max(1)) {
             let len = it.len + tail;
             let follows = it.at == batch.at + batch.len && batch.len == batch.frames * frame;
-            if !(follows && len <= frame) {
+            let fits = len <= frame && batch.len + len <= most.bytes || batch.frames == 0;
+            if !(follows && fits) {
                 break;
             }
             it.sent_at = now;
@@ -229,6 +246,7 @@ impl Window {
     /// Takes back that the frames of the last batch were sent: nothing may have been released since.
     pub(super) fn untake(&mut self, batch: &Batch) {
         (self.cursor, self.before) = (self.cursor - batch.frames, self.before - batch.packets);
+        self.sent = batch.sent;
     }
 
     /// The bytes of a batch.
@@ -402,7 +420,7 @@ mod tests {
                     Crc32c::of(place)
                 });
                 if random.below(4) > 0 {
-                    while let Some(batch) = window.take(3, step) {
+                    while let Some(batch) = window.take(Most { frames: 3, bytes: 65_507 }, step) {
                         window.heads(batch.frames, |head, _| head.fill(0xff));
                         window.bytes_mut(&batch)[batch.len - layout.tail..].fill(0xff);
                     }
@@ -423,9 +441,11 @@ mod tests {
         assert!(window.ring.touched() > 900 << 10, "all of it is used where it is needed");
     }
 
-    /// The numbers and lengths of frames, and where each begins beside the one before.
-    fn frames(window: &mut Window, frames_max: usize) -> (usize, usize, usize) {
-        let batch = window.take(frames_max, 0).unwrap_or_default();
+    const ALL: Most = Most { frames: 9, bytes: usize::MAX };
+
+    /// How many frames go next, and the bytes of one and of all.
+    fn frames(window: &mut Window, most: Most) -> (usize, usize, usize) {
+        let batch = window.take(most, 0).unwrap_or_default();
         (batch.frames, batch.frame, batch.len)
     }
 
@@ -439,23 +459,27 @@ mod tests {
         };
         let (two, one) = (88 + 2 * packet_len(8), 88 + packet_len(8));
         (0..7).for_each(|_| push(&mut window, 8));
-        assert_eq!(frames(&mut window, 2), (2, two, 2 * two), "not more than two");
-        assert_eq!(frames(&mut window, 9), (2, two, two + one), "the last is shorter");
-        assert_eq!(frames(&mut window, 9), (0, 0, 0));
+        assert_eq!(
+            frames(&mut window, Most { frames: 2, ..ALL }),
+            (2, two, 2 * two),
+            "not more than two"
+        );
+        assert_eq!(frames(&mut window, ALL), (2, two, two + one), "the last is shorter");
+        assert_eq!(frames(&mut window, ALL), (0, 0, 0));
         push(&mut window, 1);
         window.rewind();
-        assert_eq!(frames(&mut window, 2), (2, two, 2 * two));
-        let batch = window.take(9, 0).unwrap();
+        assert_eq!(frames(&mut window, Most { bytes: 2 * two + 1, ..ALL }), (2, two, 2 * two));
+        let batch = window.take(ALL, 0).unwrap();
         let mut packets = Vec::new();
         window.heads(batch.frames, |head, count| packets.push((head.len(), count)));
-        assert_eq!(packets, [(64, 2), (64, 1)], "nothing is added to a frame that was sent");
+        assert_eq!(packets, [(64, 2), (64, 1)], "nothing was added to a frame that had been sent");
         window.untake(&batch);
-        assert_eq!(frames(&mut window, 9), (2, two, two + one));
+        assert_eq!(frames(&mut window, ALL), (2, two, two + one));
         // Half of the first frame is acknowledged, and not sent again.
         assert!(window.release().is_some());
         window.rewind();
-        assert_eq!(frames(&mut window, 9), (1, one, one), "the next one is longer");
-        assert_eq!(window.take(9, 0).unwrap().packets, 5);
+        assert_eq!(frames(&mut window, ALL), (1, one, one), "the next one is longer");
+        assert_eq!(window.take(ALL, 0).unwrap().packets, 5);
     }
 
     #[test]

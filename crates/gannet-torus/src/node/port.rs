@@ -27,6 +27,8 @@ pub(super) struct Heard {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub link: Link,
+    /// A frame has told the diagnostics that the link has.
+    pub is_told: bool,
     /// Packets with a footer given to the link.
     given: u64,
     /// Words that came since the last good credit.
@@ -38,7 +40,7 @@ pub(super) struct Port {
 impl Port {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let link = Link::new(config)?;
-        Ok(Self { link, given: 0, words: 0, errors: 0 })
+        Ok(Self { link, is_told: false, given: 0, words: 0, errors: 0 })
     }
 
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {

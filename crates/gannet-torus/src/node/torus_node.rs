@@ -15,7 +15,7 @@ use super::event::{Counters, EVENTS_MAX, Event};
 use super::guide::Guide;
 use super::injection::Injection;
 use super::port::{Monitor, Port};
-use crate::link::{self, Arrival, FrameError, Frames, Link};
+use crate::link::{self, Arrival, FrameError, Frames, Link, Most};
 use crate::routes::Routes;
 
 /// A node of a torus. See the [module](super).
@@ -237,27 +237,29 @@ impl<M: PhysicalMemory> TorusNode<M> {
         words.iter().for_each(|&word| self.receive(direction, word, now));
     }
 
-    /// The frames that are due on the link in `direction`, at most so many; none if none is. More may be due behind them: see
+    /// The frames that are due on the link in `direction` and go at once; none if none is. More may be due behind them: see
     /// [`Link::take_frames`].
     pub fn take_frames(
         &mut self,
         direction: Direction,
-        frames_max: usize,
+        most: Most,
         now: u64,
     ) -> Option<Frames<'_>> {
-        let link = &mut self.ports[direction.index()].as_mut()?.link;
+        let Port { link, is_told, .. } = &mut **self.ports[direction.index()].as_mut()?;
         if let Some(monitor) = &mut self.monitor
             && link.is_frame_due(now)
+            && std::mem::replace(is_told, true)
         {
             link.set_diagnostics(monitor.bits(direction, now));
         }
-        link.take_frames(frames_max, now)
+        link.take_frames(most, now)
     }
 
     /// Takes back that the frames were sent that were taken last in `direction`: they are due again.
     pub fn untake(&mut self, direction: Direction) {
         if let Some(port) = &mut self.ports[direction.index()] {
             port.link.untake();
+            port.is_told = false;
         }
     }
 
@@ -268,9 +270,13 @@ impl<M: PhysicalMemory> TorusNode<M> {
     ///
     /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, direction: Direction, frame: &mut [u8], now: u64) -> usize {
-        let Some(Frames { bytes, .. }) = self.take_frames(direction, 1, now) else { return 0 };
-        frame[..bytes.len()].copy_from_slice(bytes);
-        bytes.len()
+        let tail = self.link(direction).map_or(0, |link| link.config().tail);
+        let Some(Frames { bytes, .. }) = self.take_frames(direction, Most::ONE, now) else {
+            return 0;
+        };
+        let length = bytes.len() - tail;
+        frame[..length].copy_from_slice(&bytes[..length]);
+        length
     }
 
     /// Takes a frame that the link in `direction` has brought. Its packets move on at once where nobody competes with them, and else at the next

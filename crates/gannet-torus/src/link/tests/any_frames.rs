@@ -8,7 +8,7 @@ use gannet_wire::record::Record;
 use proptest::prelude::*;
 
 use super::*;
-use crate::link::{FrameError, Refused};
+use crate::link::{FrameError, Most, Refused};
 
 /// What a hostile line sends.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -192,9 +192,9 @@ fn frames_that_go_together_or_not_at_all_lose_nothing() {
                 let taken = ends[at].send(Header::default(), Origin::default(), &payload);
                 sent[at] += u32::from(taken.is_ok());
             }
-            let frames_max = 1 + random.below(7) as usize;
-            while let Some(frames) = ends[at].take_frames(frames_max, now) {
-                assert!(frames.count() <= frames_max);
+            let most = Most { frames: 1 + random.below(7) as usize, bytes: 65_507 };
+            while let Some(frames) = ends[at].take_frames(most, now) {
+                assert!(frames.count() <= most.frames);
                 together = together.max(frames.count());
                 if random.below(4) == 0 {
                     ends[at].untake();
