@@ -45,7 +45,7 @@ pub struct PortCounters {
 struct Plugged {
     port: Box<dyn Port + Send>,
     counters: PortCounters,
-    /// What is to be said beside frames of a link, and its length until the cable has taken it.
+    /// A message that goes beside the frames of a link, and its length until the cable has taken it.
     room: Box<[u8]>,
     said: usize,
     /// The cable has not taken all that was due.
@@ -63,8 +63,8 @@ pub trait Speaker {
     /// When it is of no use; nothing of it was taken then.
     fn accept(&mut self, port: usize, frame: &[u8], now: u64) -> Result<bool, FrameError>;
 
-    /// Writes what else than frames of a link is to be said by a port to the front of `room`, which is as long as a frame, and gives its
-    /// length; 0 if it is nothing. More may be to be said behind it.
+    /// Writes the next message that goes by a port beside the frames of a link to the front of `room`, which is as long as a frame, and gives
+    /// its length; 0 if there is none.
     fn say(&mut self, port: usize, room: &mut [u8], now: u64) -> usize {
         let _ = (port, room, now);
         0
@@ -73,8 +73,8 @@ pub trait Speaker {
     /// The frames that are due by a port and go at once; none if none is. More may be due behind them. They count as sent.
     fn take_frames(&mut self, port: usize, most: Most, now: u64) -> Option<Frames<'_>>;
 
-    /// Takes back that the frames were sent that were taken last, so many of them: they are due again.
-    fn untake(&mut self, port: usize, count: usize);
+    /// Returns the `count` frames that were taken last and could not be sent: they are due again.
+    fn return_frames(&mut self, port: usize, count: usize);
 
     /// Lets time pass.
     fn advance(&mut self, now: u64);
@@ -116,8 +116,8 @@ impl<M: PhysicalMemory> Speaker for TorusNode<M> {
         self.take_frames(Direction::ALL[port], most, now)
     }
 
-    fn untake(&mut self, port: usize, _: usize) {
-        self.untake(Direction::ALL[port]);
+    fn return_frames(&mut self, port: usize, _: usize) {
+        self.return_frames(Direction::ALL[port]);
     }
 
     fn advance(&mut self, now: u64) {
@@ -364,7 +364,7 @@ impl Plugged {
         if self.is_blocked && !self.port.may_send() {
             return Ok(false);
         }
-        let mut said = Ok(true);
+        let mut outcome = Ok(true);
         loop {
             if self.said == 0 {
                 self.said = node.say(number, &mut self.room, now);
@@ -375,8 +375,8 @@ impl Plugged {
             match self.port.send(&self.room[..self.said], self.said) {
                 Ok(true) => self.counters.sent += 1,
                 Ok(false) => return Ok(false),
-                // It is said again when its time has come; there may be a way for frames.
-                Err(error) => said = Err(error),
+                // The message is sent again when its time has come, and frames may still get through.
+                Err(error) => outcome = Err(error),
             }
             self.said = 0;
         }
@@ -384,12 +384,12 @@ impl Plugged {
         while let Some(frames) = node.take_frames(number, most, now) {
             let count = frames.count();
             if !self.port.send(frames.bytes, frames.frame)? {
-                node.untake(number, count);
+                node.return_frames(number, count);
                 return Ok(false);
             }
             self.counters.sent += count as u64;
         }
-        said
+        outcome
     }
 
     /// Notes a failure, of which the link learns by the silence behind it.
@@ -422,7 +422,7 @@ mod tests {
             None
         }
 
-        fn untake(&mut self, _: usize, _: usize) {}
+        fn return_frames(&mut self, _: usize, _: usize) {}
 
         fn advance(&mut self, _: u64) {}
 
@@ -509,7 +509,7 @@ mod tests {
             Some(Frames { bytes: &mut self.0, frame: 64 })
         }
 
-        fn untake(&mut self, _: usize, _: usize) {}
+        fn return_frames(&mut self, _: usize, _: usize) {}
 
         fn advance(&mut self, _: u64) {}
 

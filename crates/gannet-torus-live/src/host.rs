@@ -415,10 +415,10 @@ impl Speaker for Host {
         self.member.prove(port, frames.bytes, frames.frame).then_some(frames)
     }
 
-    fn untake(&mut self, port: usize, count: usize) {
-        self.member.unprove(port, count);
+    fn return_frames(&mut self, port: usize, count: usize) {
+        self.member.reclaim_numbers(port, count);
         if let Some((direction, node)) = self.member.direction(port).zip(self.node.as_mut()) {
-            node.untake(direction);
+            node.return_frames(direction);
         }
     }
 

@@ -227,10 +227,10 @@ impl Neighbour {
         true
     }
 
-    /// Takes back that the last `count` frames were proved, of which nothing has left this host.
-    pub fn unprove(&mut self, count: usize) {
+    /// Reclaims the numbers of the last `count` frames, none of which has left this host.
+    pub fn reclaim_numbers(&mut self, count: usize) {
         if let Some(session) = &mut self.session {
-            session.protection.unprove(count);
+            session.protection.reclaim_numbers(count);
         }
     }
 

@@ -85,8 +85,8 @@ impl Protection {
         place.copy_from_slice(tag.expect("a frame is not too long").as_ref());
     }
 
-    /// Takes back that the last `count` frames were proved, of which nothing has left this host: others get their numbers.
-    pub fn unprove(&mut self, count: usize) {
+    /// Reclaims the numbers of the last `count` frames, none of which has left this host, for others.
+    pub fn reclaim_numbers(&mut self, count: usize) {
         self.sent -= count as u64;
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let (mut near, mut far) = pair();
         let first = proved(&mut near, b"first");
         (0..2).for_each(|_| _ = proved(&mut near, b"stays here"));
-        near.unprove(2);
+        near.reclaim_numbers(2);
         let second = proved(&mut near, b"second");
         for bytes in [first, second] {
             assert_eq!(far.check(&bytes).map(|taken| taken.is_behind_gap), Ok(false));

@@ -48,11 +48,15 @@ impl<P: Port> Port for PacedPort<P> {
         let late_ns = if now < self.sent_at + AT_ONCE_NS { self.late_ns } else { 0 };
         let begins_at = *self.begins_at.get_or_insert(now - late_ns.min(now));
         self.leaves_at = begins_at + (frames.len() as f64 * self.ns_per_byte) as u64;
-        if now < self.leaves_at || !self.port.send(frames, frame)? {
+        if now < self.leaves_at {
             return Ok(false);
         }
+        let sent = self.port.send(frames, frame);
+        if let Ok(false) = sent {
+            return sent;
+        }
         (self.begins_at, self.sent_at, self.late_ns) = (None, now, now - self.leaves_at);
-        Ok(true)
+        sent
     }
 
     fn asked_again_after(&self) -> Duration {

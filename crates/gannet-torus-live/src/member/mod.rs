@@ -263,10 +263,10 @@ impl Member {
         self.ends.get_mut(port).is_some_and(|end| end.neighbour.prove(frames, frame))
     }
 
-    /// Takes back that the last `count` frames by a port were proved, of which nothing has left this host.
-    pub fn unprove(&mut self, port: usize, count: usize) {
+    /// Reclaims the numbers of the last `count` frames by a port, none of which has left this host.
+    pub fn reclaim_numbers(&mut self, port: usize, count: usize) {
         if let Some(end) = self.ends.get_mut(port) {
-            end.neighbour.unprove(count);
+            end.neighbour.reclaim_numbers(count);
         }
     }
 

@@ -134,7 +134,7 @@ pub struct Link {
     answered_at: Option<u64>,
     /// [`Event::Down`] was the last that was told of the line.
     is_down: bool,
-    /// The frames that were taken last, or none of packets but a bare one; nothing where something was heard since.
+    /// The frames that were taken last, an empty batch for one without packets; nothing if something was heard since.
     taken: Option<Batch>,
     /// A frame without packets, and what is behind it.
     bare: [u8; HEAD_LEN + TAIL_MAX],
@@ -287,7 +287,7 @@ impl Link {
     ///
     /// A frame has a credit and as many packets as fit. One without packets is due where a credit is on a line
     /// that charges for every word ([`transmit_due`](Self::transmit_due)), and more often while the other end, which should have spoken
-    /// by now, is asked for an answer. It counts as sent, unless [`untake`](Self::untake) says that it was not.
+    /// by now, is asked for an answer. It counts as sent unless it is [returned](Self::return_frames).
     pub fn take_frames(&mut self, most: Most, now: u64) -> Option<Frames<'_>> {
         if !self.is_frame_due(now) {
             return None;
@@ -321,11 +321,11 @@ impl Link {
         self.config.form != Form::Words && self.is_due(now)
     }
 
-    /// Takes back that the frames that were taken last were sent: they are due again. What was heard since ends that.
-    pub fn untake(&mut self) {
+    /// Returns the frames that were taken last and could not be sent: they are due again. Does nothing if something was heard since.
+    pub fn return_frames(&mut self) {
         let Some(batch) = self.taken.take() else { return };
         self.counters.tx_credits -= batch.frames.max(1) as u64;
-        self.transmitter.untake(&batch, &mut self.counters);
+        self.transmitter.put_back(&batch, &mut self.counters);
         self.transmitter.hasten_credit();
     }
 

@@ -243,9 +243,9 @@ impl Transmitter {
         Some(batch)
     }
 
-    /// Takes back that a batch was sent, of which nothing has left.
-    pub(super) fn untake(&mut self, batch: &Batch, counters: &mut Counters) {
-        self.window.untake(batch);
+    /// Puts a batch back to be sent, of which nothing has left.
+    pub(super) fn put_back(&mut self, batch: &Batch, counters: &mut Counters) {
+        self.window.put_back(batch);
         let (packets, words) = self.of_batch(batch);
         counters.tx_headers -= packets;
         counters.tx_footers -= packets;

@@ -243,8 +243,8 @@ impl Window {
         Some(batch)
     }
 
-    /// Takes back that the frames of the last batch were sent: nothing may have been released since.
-    pub(super) fn untake(&mut self, batch: &Batch) {
+    /// Puts the last batch back to be sent, of which nothing has left; nothing may have been released since.
+    pub(super) fn put_back(&mut self, batch: &Batch) {
         (self.cursor, self.before) = (self.cursor - batch.frames, self.before - batch.packets);
         self.sent = batch.sent;
     }
@@ -473,7 +473,7 @@ mod tests {
         let mut packets = Vec::new();
         window.heads(batch.frames, |head, count| packets.push((head.len(), count)));
         assert_eq!(packets, [(64, 2), (64, 1)], "nothing was added to a frame that had been sent");
-        window.untake(&batch);
+        window.put_back(&batch);
         assert_eq!(frames(&mut window, ALL), (2, two, two + one));
         // Half of the first frame is acknowledged, and not sent again.
         assert!(window.release().is_some());

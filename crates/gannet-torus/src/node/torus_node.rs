@@ -245,20 +245,27 @@ impl<M: PhysicalMemory> TorusNode<M> {
         most: Most,
         now: u64,
     ) -> Option<Frames<'_>> {
+        self.due_link(direction, now)?.take_frames(most, now)
+    }
+
+    /// The link in `direction` if a frame is due there, with diagnostics that no frame has told yet.
+    fn due_link(&mut self, direction: Direction, now: u64) -> Option<&mut Link> {
         let Port { link, is_told, .. } = &mut **self.ports[direction.index()].as_mut()?;
+        if !link.is_frame_due(now) {
+            return None;
+        }
         if let Some(monitor) = &mut self.monitor
-            && link.is_frame_due(now)
             && std::mem::replace(is_told, true)
         {
             link.set_diagnostics(monitor.bits(direction, now));
         }
-        link.take_frames(most, now)
+        Some(link)
     }
 
-    /// Takes back that the frames were sent that were taken last in `direction`: they are due again.
-    pub fn untake(&mut self, direction: Direction) {
+    /// Returns the frames that were taken last in `direction` and could not be sent: they are due again.
+    pub fn return_frames(&mut self, direction: Direction) {
         if let Some(port) = &mut self.ports[direction.index()] {
-            port.link.untake();
+            port.link.return_frames();
             port.is_told = false;
         }
     }
@@ -270,13 +277,7 @@ impl<M: PhysicalMemory> TorusNode<M> {
     ///
     /// When `frame` is shorter than the frame.
     pub fn emit(&mut self, direction: Direction, frame: &mut [u8], now: u64) -> usize {
-        let tail = self.link(direction).map_or(0, |link| link.config().tail);
-        let Some(Frames { bytes, .. }) = self.take_frames(direction, Most::ONE, now) else {
-            return 0;
-        };
-        let length = bytes.len() - tail;
-        frame[..length].copy_from_slice(&bytes[..length]);
-        length
+        self.due_link(direction, now).map_or(0, |link| link.emit(frame, now))
     }
 
     /// Takes a frame that the link in `direction` has brought. Its packets move on at once where nobody competes with them, and else at the next

@@ -197,7 +197,7 @@ fn frames_that_go_together_or_not_at_all_lose_nothing() {
                 assert!(frames.count() <= most.frames);
                 together = together.max(frames.count());
                 if random.below(4) == 0 {
-                    ends[at].untake();
+                    ends[at].return_frames();
                     refused += 1;
                     continue;
                 }
