@@ -4,7 +4,7 @@ mod arriving;
 mod post;
 mod sending;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use gannet_lattice::Node;
 use gannet_memory::{RegisterError, Registration, Tlb};
@@ -17,7 +17,7 @@ use super::configuration::Configuration;
 use super::epoch::Epoch;
 use super::memory::{Dma, Extents, PhysicalMemory, Translation};
 use super::operations::{Backlog, Kind, Operation, Operations};
-use super::receive_window::ReceiveWindow;
+use super::receive_window::{ReceiveWindow, WINDOW_MAX};
 use super::send_window::{Expiry, SendWindow};
 
 pub use post::{Get, PostError, Put};
@@ -110,10 +110,13 @@ pub struct Engine<M> {
     memory: M,
     translation: Translation,
     flows: Vec<Flow>,
-    flow_of: HashMap<u32, u32>,
+    /// The flow of each node that has one.
+    flow_of: Box<[Option<u32>]>,
     operations: Operations,
     /// Answers to GETs that have arrived and are not yet operations.
     answers_to_come: usize,
+    /// The operations of the packets that were acknowledged last.
+    acknowledged: Vec<u32>,
     completions: VecDeque<Completion>,
     /// Flows with a completion that waits for room in the queue, in turn.
     held: VecDeque<u32>,
@@ -146,9 +149,10 @@ impl<M: PhysicalMemory> Engine<M> {
         Self {
             translation: Translation::new(&configuration.translation, limits, timing),
             flows: Vec::with_capacity(limits.nodes),
-            flow_of: HashMap::with_capacity(limits.nodes),
+            flow_of: vec![None; limits.nodes].into(),
             operations: Operations::new(limits.posts, limits.replies, configuration.epoch),
             answers_to_come: 0,
+            acknowledged: Vec::with_capacity(WINDOW_MAX as usize),
             completions: VecDeque::with_capacity(limits.completions),
             held: VecDeque::with_capacity(limits.nodes),
             read_dma: Dma::new(timing.read_engines, timing.read_bytes_per_s),
@@ -245,6 +249,11 @@ impl<M: PhysicalMemory> Engine<M> {
         std::iter::from_fn(|| self.poll_completion())
     }
 
+    /// Whether there is an event.
+    pub fn has_completion(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// The next event, oldest first.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         let completion = self.completions.pop_front()?;
@@ -306,10 +315,9 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// The flow to and from `peer`, a node of the machine.
     fn flow_to(&mut self, peer: u32) -> u32 {
-        if let Some(&flow) = self.flow_of.get(&peer) {
+        if let Some(flow) = self.flow_of[peer as usize] {
             return flow;
         }
-        debug_assert!(self.is_node(peer));
         let index = self.flows.len() as u32;
         self.flows.push(Flow {
             peer,
@@ -320,7 +328,7 @@ impl<M: PhysicalMemory> Engine<M> {
             is_in_control: false,
             is_held: false,
         });
-        self.flow_of.insert(peer, index);
+        self.flow_of[peer as usize] = Some(index);
         index
     }
 

@@ -124,6 +124,10 @@ impl<M: PhysicalMemory> Speaker for TorusNode<M> {
         self.advance_in_part(now);
     }
 
+    fn may_sleep(&mut self) -> bool {
+        !self.engine().has_completion()
+    }
+
     fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64> {
         self.next_deadline_of(|direction| takes(direction.index()))
     }
@@ -208,8 +212,7 @@ impl<S: Speaker> Driver<S> {
         self.send() || came
     }
 
-    /// Takes what has come and lets time pass; gives whether a frame came. What is posted before the next
-    /// [`send`](Self::send) leaves with what is due.
+    /// Takes what has come; gives whether a frame came. Answers that are posted before the next [`send`](Self::send) acknowledge it.
     pub fn receive(&mut self) -> bool {
         self.receive_at(self.clock.now_ns())
     }
@@ -227,14 +230,13 @@ impl<S: Speaker> Driver<S> {
                 is_busy |= plugged.receive(&mut self.node, number, now);
             }
         }
-        self.node.advance(now);
         if is_busy {
             self.busy_at = now;
         }
         is_busy
     }
 
-    /// Sends what is due; gives whether a frame went.
+    /// Lets time pass and sends what is due; gives whether a frame went.
     pub fn send(&mut self) -> bool {
         let now = self.clock.now_ns();
         self.looked_at = now;

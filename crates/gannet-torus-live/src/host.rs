@@ -425,20 +425,8 @@ impl Speaker for Host {
     fn advance(&mut self, now: u64) {
         self.member.advance(now);
         self.follow(now);
-        if let Some(node) = &mut self.node {
-            if std::mem::take(&mut self.has_turned) {
-                // Until then the others have turned, too; who has not takes no packets of these routes.
-                self.resend_at = Some(now + self.patience.watchdog_ns / TURNS_IN);
-            }
-            if self.resend_at.take_if(|at| now >= *at).is_some() {
-                node.engine_mut().resend();
-            }
-            node.advance_in_part(now);
-            // What happens to links and packets is counted, and told by the member.
-            while node.next_event().is_some() {}
-            self.take_completions(now);
-            self.probe_others(now);
-        }
+        // What is posted because of frames that have come goes with their acknowledgements.
+        self.take_completions(now);
         if let Some(traffic) = &mut self.traffic
             && let Some((node, order)) = self.node.as_mut().zip(self.member.order())
         {
@@ -454,6 +442,18 @@ impl Speaker for Host {
             users.tell_place(place, now);
             users.serve(seat(&mut self.node, &mut self.memory), now);
         }
+        self.probe_others(now);
+        let Some(node) = &mut self.node else { return };
+        if std::mem::take(&mut self.has_turned) {
+            // Until then the others have turned, too; who has not takes no packets of these routes.
+            self.resend_at = Some(now + self.patience.watchdog_ns / TURNS_IN);
+        }
+        if self.resend_at.take_if(|at| now >= *at).is_some() {
+            node.engine_mut().resend();
+        }
+        node.advance_in_part(now);
+        // What happens to links and packets is counted, and told by the member.
+        while node.next_event().is_some() {}
     }
 
     fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> Option<u64> {
@@ -476,7 +476,8 @@ impl Speaker for Host {
     }
 
     fn may_sleep(&mut self) -> bool {
-        self.users.as_mut().is_none_or(Users::may_sleep)
+        let has_completion = self.node.as_ref().is_some_and(|node| node.engine().has_completion());
+        !has_completion && self.users.as_mut().is_none_or(Users::may_sleep)
     }
 
     fn woken(&mut self, [by_process, by_device]: [bool; 2]) {

@@ -10,7 +10,7 @@ use crate::configuration::Overflow;
 use crate::epoch::Epoch;
 use crate::memory::{Claim, PhysicalMemory};
 use crate::operations::{Kind, Operation};
-use crate::receive_window::{Arrival, Delivery, Piece, WINDOW_MAX};
+use crate::receive_window::{Arrival, Delivery, Piece};
 
 /// What an accepted packet leads to: when its place is known, bytes to be written, and what is
 /// told when its turn comes.
@@ -73,16 +73,14 @@ impl<M: PhysicalMemory> Engine<M> {
         let (now, replay) = (self.now, self.configuration.replay);
         let send = &mut self.flows[index as usize].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
-        let (mut done, mut count) = ([0; WINDOW_MAX as usize], 0);
+        let mut done = std::mem::take(&mut self.acknowledged);
+        done.clear();
         let told = (epoch, header.acknowledged, header.selective);
-        let overtaken = send.acknowledge(now, told, replay.reorder, |request| {
-            done[count] = request;
-            count += 1;
-        });
+        let overtaken = send.acknowledge(now, told, replay.reorder, |request| done.push(request));
         // Who answers is waited for anew, perhaps for a shorter time.
         self.timer_at = self.timer_at.min(send.deadline(&replay));
         self.counters.overtaken += u64::from(overtaken);
-        for &request in &done[..count] {
+        for &request in &done {
             let Some(operation) = self.operations.find(request) else { continue };
             operation.outstanding -= 1;
             if !operation.is_packed || operation.outstanding > 0 {
@@ -95,6 +93,7 @@ impl<M: PhysicalMemory> Engine<M> {
                 self.complete(request, Ok(()));
             }
         }
+        self.acknowledged = done;
     }
 
     /// Gives a GET the time that an answer may take.

@@ -122,6 +122,8 @@ pub struct Link {
     heard: Option<(Report, u64)>,
     /// The last credit sent.
     told: Option<Report>,
+    /// Something may have changed since then of what it told.
+    may_have_news: bool,
     /// Words of packets that were accepted since then.
     taken_words: usize,
     /// Session of this end.
@@ -158,6 +160,7 @@ impl Link {
             diagnostics: 0,
             heard: None,
             told: None,
+            may_have_news: true,
             taken_words: 0,
             session: config.session,
             joined: false,
@@ -271,7 +274,7 @@ impl Link {
             return Sent { word, is_credit: false };
         }
         let report = self.report();
-        self.told = Some(report);
+        self.tell(report);
         self.counters.tx_credits += 1;
         Sent { word: report.to_credit(&self.config).to_word(), is_credit: true }
     }
@@ -294,7 +297,7 @@ impl Link {
         }
         let asks = self.asks_from().is_some_and(|from| now >= from);
         let report = self.report();
-        (self.told, self.taken_words) = (Some(report), 0);
+        self.tell(report);
         let mut batch = None;
         if self.state() == State::Up {
             batch = self.transmitter.take(most, now, &mut self.counters);
@@ -382,6 +385,7 @@ impl Link {
     ) -> Result<(), FrameError> {
         let head = self.check_head(frame)?;
         self.counters.rx_credits += 1;
+        self.may_have_news = true;
         out(self.hear(Report::of_head(&head), now));
         if head.asks {
             self.transmitter.hasten_credit();
@@ -427,7 +431,7 @@ impl Link {
         !self.is_idle()
             || self.transmitter.is_credit_due(now)
             || self.ask_deadline().is_some_and(|at| now >= at)
-            || self.has_news() && (self.news_due(now) || self.has_urgent_news())
+            || self.may_have_news && self.has_due_news(now)
     }
 
     /// The time from which the other end, which should have spoken by then, is asked for an answer if it stays silent.
@@ -446,32 +450,31 @@ impl Link {
         Some(self.asks_from()?.max(again))
     }
 
-    /// Whether news have waited long enough for packets to go with.
-    fn news_due(&self, now: u64) -> bool {
-        now >= self.news_deadline()
-    }
-
     fn news_deadline(&self) -> u64 {
         self.transmitter.credit_sent_at().saturating_add(self.config.news_delay)
     }
 
     /// Whether a credit would tell more than the last one.
     fn has_news(&self) -> bool {
-        let Some(told) = self.told else { return true };
-        Report { diagnostics: told.diagnostics, ..self.report() } != told
+        self.may_have_news && self.told.is_none_or(|told| is_news(&told, &self.report()))
     }
 
-    /// Whether the other end may wait for what a credit would tell.
-    fn has_urgent_news(&self) -> bool {
-        let Some(told) = self.told else { return true };
-        let now = self.report();
+    /// The same, and news have waited long enough for packets to go with, or do not wait.
+    fn has_due_news(&self, now: u64) -> bool {
+        let Some(told) = &self.told else { return true };
+        let report = self.report();
+        is_news(told, &report) && (now >= self.news_deadline() || self.is_urgent(told, &report))
+    }
+
+    /// Whether the other end may wait for what `now` tells and `told` did not.
+    fn is_urgent(&self, told: &Report, now: &Report) -> bool {
         let state = |report: &Report| (report.session, report.echo, report.resend);
         let is_short = |room: &Room| {
             room.words as usize <= self.config.fifo_words / 2
                 || room.headers as usize <= self.config.fifo_headers / 2
         };
         let taken = now.next.wrapping_sub(told.next) as usize;
-        state(&now) != state(&told)
+        state(now) != state(told)
             || taken >= self.config.window_packets / 4
             || self.taken_words >= self.config.window_words / 4
             || told.room.iter().zip(&now.room).take(self.config.virtual_channels).any(
@@ -479,6 +482,11 @@ impl Link {
                     is_short(told) && (now.words > told.words || now.headers > told.headers)
                 },
             )
+    }
+
+    /// Notes what a credit that is sent tells.
+    fn tell(&mut self, report: Report) {
+        (self.told, self.may_have_news, self.taken_words) = (Some(report), false, 0);
     }
 
     #[inline]
@@ -497,6 +505,7 @@ impl Link {
 
     /// Takes a word that has arrived.
     pub fn receive(&mut self, word: Word, now: u64) -> Option<Event> {
+        self.may_have_news = true;
         match self.receiver.receive(word, now, &mut self.counters)? {
             Received::Packet(vc) => Some(Event::Packet(vc)),
             Received::Taken => None,
@@ -556,7 +565,7 @@ impl Link {
     /// Begins a new numbering, which the other end has to answer first.
     fn restart(&mut self) {
         self.counters.restarts += 1;
-        self.joined = false;
+        (self.joined, self.may_have_news) = (false, true);
         self.receiver.restart();
         self.transmitter.restart(&mut self.counters);
         self.transmitter.hasten_credit();
@@ -565,10 +574,12 @@ impl Link {
     /// Looks whether the line is dead, and whether a packet has to be sent again; called from time
     /// to time, also when no words come.
     pub fn tick(&mut self, now: u64) -> Option<Event> {
+        let before = (self.alive, self.receiver.resend());
         self.receiver.tick(now, &mut self.counters);
         self.transmitter.tick(now);
         let is_over = |at| now.saturating_sub(at) > self.config.dead_after;
         self.alive &= !self.last_credit().is_some_and(is_over);
+        self.may_have_news |= before != (self.alive, self.receiver.resend());
         let unanswered = is_over(*self.answered_at.get_or_insert(now));
         (unanswered && !self.is_down).then(|| self.go_down())
     }
@@ -604,6 +615,7 @@ impl Link {
 
     /// Takes the oldest packet of virtual channel `vc` out, without its payload.
     pub fn pop(&mut self, vc: u8) -> Option<Arrival> {
+        self.may_have_news = true;
         self.receiver.fifo_mut(vc)?.pop()
     }
 
@@ -615,4 +627,9 @@ impl Link {
         buffer[..size].copy_from_slice(&payload[..size]);
         self.pop(vc)
     }
+}
+
+/// Whether `now` tells more than `told` did; diagnostics are not new.
+fn is_news(told: &Report, now: &Report) -> bool {
+    Report { diagnostics: told.diagnostics, ..*now } != *told
 }

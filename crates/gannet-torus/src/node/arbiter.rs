@@ -45,6 +45,8 @@ pub(super) struct Arbiter {
     wants: [u64; OUTPUTS],
     /// The same as one bit an output, by input.
     wanted: [u32; INPUTS],
+    /// Inputs that want any, one bit each.
+    waiting: u64,
     /// Where the packet in front of each input was sent from.
     sources: [Coordinates; INPUTS],
     /// Turn of each output among inputs.
@@ -63,6 +65,7 @@ impl Arbiter {
             arbitration,
             wants: [0; OUTPUTS],
             wanted: [0; INPUTS],
+            waiting: 0,
             sources: [place; INPUTS],
             outputs: [Turn::default(); OUTPUTS],
             ports: Default::default(),
@@ -85,10 +88,17 @@ impl Arbiter {
 
     fn want_on(&mut self, input: usize, outputs: u32) {
         let before = std::mem::replace(&mut self.wanted[input], outputs);
+        self.waiting = self.waiting & !(1 << input) | u64::from(outputs != 0) << input;
         let mut changed = u64::from(before ^ outputs);
         while changed != 0 {
             self.wants[usize::from(take_lowest(&mut changed))] ^= 1 << input;
         }
+    }
+
+    /// Whether any packet waits.
+    #[inline]
+    pub fn has_waiting(&self) -> bool {
+        self.waiting != 0
     }
 
     /// Whose turn it is at `port`, but for packets to those outputs that are `full`, one bit each.

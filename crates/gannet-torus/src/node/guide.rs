@@ -1,5 +1,6 @@
 //! Which output a packet has to take, and why there may be none.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use gannet_lattice::{Coordinates, Direction, Lattice, Node};
@@ -23,6 +24,8 @@ pub(super) struct Guide {
     pub hop_limit: u16,
     /// Links that are down, one bit each.
     down: u8,
+    /// Outputs of this node's packets by destination, as far as they were found.
+    first: Box<[Option<NonZeroU8>]>,
 }
 
 /// What a packet has come by.
@@ -35,8 +38,9 @@ pub(super) struct Came {
 
 impl Guide {
     pub fn new(node: Node, routes: Arc<Routes>, channels: u8, epoch: u8, hop_limit: u16) -> Self {
-        let at = routes.lattice().coordinates(node);
-        Self { node, at, routes, channels, epoch, hop_limit, down: 0 }
+        let (at, nodes) = (routes.lattice().coordinates(node), routes.lattice().nodes());
+        let first = vec![None; nodes].into();
+        Self { node, at, routes, channels, epoch, hop_limit, down: 0, first }
     }
 
     pub fn lattice(&self) -> Lattice {
@@ -45,6 +49,7 @@ impl Guide {
 
     pub fn follow(&mut self, routes: Arc<Routes>, epoch: u8) {
         (self.routes, self.epoch) = (routes, epoch);
+        self.first.fill(None);
     }
 
     /// Whether the link in `direction` is down.
@@ -56,15 +61,23 @@ impl Guide {
     pub fn set_down(&mut self, direction: Direction, is_down: bool) {
         let bit = 1 << direction.index();
         self.down = if is_down { self.down | bit } else { self.down & !bit };
+        self.first.fill(None);
     }
 
     /// The output of a packet of this node's engine.
-    pub fn first_output(&self, destination: Node) -> Result<usize, Reason> {
-        if destination.index() >= self.lattice().nodes() {
+    pub fn first_output(&mut self, destination: Node) -> Result<usize, Reason> {
+        let Some(first) = self.first.get(destination.index()) else {
             return Err(Reason::NoSuchNode);
+        };
+        if let Some(behind) = first {
+            return Ok(usize::from(behind.get()) - 1);
         }
         let came = Came { source: self.node.0, port: LOCAL, vc: 0 };
-        if destination == self.node { Ok(EJECTION) } else { self.next(destination, came) }
+        let output =
+            if destination == self.node { EJECTION } else { self.next(destination, came)? };
+        // The number behind that of the output, which may be 0.
+        self.first[destination.index()] = NonZeroU8::new(output as u8 + 1);
+        Ok(output)
     }
 
     /// The output of a packet that a link has brought.

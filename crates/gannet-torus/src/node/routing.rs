@@ -92,12 +92,9 @@ impl<M: PhysicalMemory> TorusNode<M> {
     /// once.
     pub(super) fn move_packets(&mut self, now: u64) {
         (self.is_stirred, self.waits_for_engine) = (false, false);
-        // A packet that was passed on to the engine may be answered at once, which acknowledges it.
-        if !std::mem::take(&mut self.awaits_answer) {
-            self.take_from_engine(now);
-        }
+        self.take_from_engine(now);
         let mut moved = true;
-        while moved {
+        while moved && self.arbiter.has_waiting() {
             moved = false;
             for port in 0..PORTS {
                 let mut full = 0;
@@ -188,7 +185,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
             }
             self.engine.packet_in_summed(now, payload, arrival.sum);
             self.count_delivered(arrival, now);
-            self.awaits_answer = true;
         } else {
             let (out, header) = onward(arrival, output);
             let Some(to) = &mut self.ports[out] else { return false };

@@ -34,8 +34,6 @@ pub struct TorusNode<M> {
     pub(super) is_stirred: bool,
     /// A packet waits for the engine to have room.
     pub(super) waits_for_engine: bool,
-    /// A packet was given to the engine since packets were last moved.
-    pub(super) awaits_answer: bool,
     events: VecDeque<Event>,
     notices: VecDeque<Diagnostic>,
     monitor: Option<Monitor>,
@@ -77,7 +75,6 @@ impl<M: PhysicalMemory> TorusNode<M> {
             is_paused: false,
             is_stirred: false,
             waits_for_engine: false,
-            awaits_answer: false,
             events: VecDeque::with_capacity(EVENTS_MAX),
             notices: VecDeque::with_capacity(EVENTS_MAX),
             monitor: None,
