@@ -21,6 +21,9 @@ const QUIET_NS: u64 = 100_000;
 /// How often quiet ports are looked at by a driver that spins, and by one that sleeps, which the system tells of them.
 const LOOK_SPINNING_NS: u64 = 5_000;
 const LOOK_SLEEPING_NS: u64 = 50_000;
+/// Who has slept for so long has seldom anything to do. It goes back to sleep after each step, up to so many in which frames come or go.
+const REST_NS: u64 = 1_000_000;
+const STEPS_AT_REST: u32 = 4;
 
 /// What came and went by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +149,8 @@ pub struct Driver<S> {
     busy_at: u64,
     /// When it last let others run before it sleeps.
     yielded_at: u64,
+    /// Steps in which frames came or went since it has slept for long.
+    busy_steps: u32,
 }
 
 impl<S: Speaker> Driver<S> {
@@ -159,6 +164,7 @@ impl<S: Speaker> Driver<S> {
             spin_ns,
             busy_at: 0,
             yielded_at: 0,
+            busy_steps: 0,
         }
     }
 
@@ -206,10 +212,17 @@ impl<S: Speaker> Driver<S> {
         self.ports.get(number)?.as_ref()?.port.interface()
     }
 
-    /// Takes what has come, lets time pass and sends what is due; gives whether a frame came or went.
+    /// Takes what has come, lets time pass and sends what is due; gives whether that is worth doing again at once, and else it is time to
+    /// [`wait`](Self::wait).
     pub fn step(&mut self) -> bool {
         let came = self.receive();
-        self.send() || came
+        let is_busy = self.send() || came;
+        self.busy_steps = self.busy_steps.saturating_add(is_busy.into());
+        is_busy && !self.is_at_rest()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.busy_steps <= STEPS_AT_REST
     }
 
     /// Takes what has come; gives whether a frame came. Answers that are posted before the next [`send`](Self::send) acknowledge it.
@@ -269,7 +282,7 @@ impl<S: Speaker> Driver<S> {
             return Ok(());
         }
         // Who waits for this processor may have what comes next, and who does not sleep need not be woken.
-        if self.yielded_at < self.busy_at {
+        if self.yielded_at < self.busy_at && !self.is_at_rest() {
             self.yielded_at = now;
             std::thread::yield_now();
             return Ok(());
@@ -306,9 +319,12 @@ impl<S: Speaker> Driver<S> {
         }
         let mut came = descriptors.map(|descriptor| !descriptor.revents().is_empty()).into_iter();
         let woken = are_own.map(|is_there| is_there && came.next() == Some(true));
-        let now = self.clock.now_ns();
+        let woken_at = self.clock.now_ns();
+        if woken_at >= now.saturating_add(REST_NS) {
+            self.busy_steps = 0;
+        }
         for (plugged, came) in self.ports.iter_mut().flatten().zip(came) {
-            plugged.looked_at = if came { 0 } else { now };
+            plugged.looked_at = if came { 0 } else { woken_at };
         }
         if woken != [false; 2] {
             self.node.woken(woken);

@@ -17,7 +17,7 @@ use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::identity::Key;
 use crate::losses::Losses;
-use crate::patience::{beat_ns, frame_beat_ns, silence_ns};
+use crate::patience::{beat_ns, silence_ns};
 use crate::protection::{Protection, Refusal, Taken};
 
 /// Pattern and primitives of the handshake.
@@ -115,6 +115,8 @@ pub struct Neighbour {
     call_at: u64,
     call_ns: u64,
     alive_at: u64,
+    /// The other end waits to be told that this one is there.
+    is_asked: bool,
     /// When something was sealed for the last time, when a frame of the link went, and when one came since both ends met.
     sealed_at: u64,
     frame_sent_at: u64,
@@ -149,6 +151,7 @@ impl Neighbour {
             call_at: 0,
             call_ns: watchdog_ns / 4,
             alive_at: 0,
+            is_asked: false,
             sealed_at: 0,
             frame_sent_at: 0,
             framed_at: None,
@@ -273,10 +276,27 @@ impl Neighbour {
         self.frame_sent_at = now;
     }
 
+    /// When the other end, which should have spoken by then, is asked whether it is there, if it stays silent: a lost message is soon made
+    /// up for so, and messages may be rare.
+    fn asks_from(&self) -> u64 {
+        let beat = beat_ns(self.watchdog_ns);
+        if self.is_heard { self.heard_at.saturating_add(beat + beat / 4) } else { u64::MAX }
+    }
+
+    /// When it is asked next.
+    fn asks_at(&self) -> u64 {
+        self.asks_from().max(self.sealed_at.saturating_add(beat_ns(self.watchdog_ns) / 4))
+    }
+
+    /// When something is to be sealed that says itself.
+    fn seals_at(&self) -> u64 {
+        if self.is_asked { 0 } else { self.alive_due().min(self.asks_at()) }
+    }
+
     /// When a sealed message says that this end is there. While frames go both ways they say so, and sealed messages only once
     /// in a watchdog, should the last that has told something new be lost.
     fn alive_due(&self) -> u64 {
-        let beat = frame_beat_ns(self.watchdog_ns);
+        let beat = beat_ns(self.watchdog_ns);
         let framed_at = self.framed_at.filter(|_| self.is_up());
         let said_until = framed_at.map_or(0, |at| at.min(self.frame_sent_at) + beat + beat / 2);
         // Frames are due at multiples of the beat: this end wakes once for both.
@@ -477,6 +497,7 @@ impl Neighbour {
                         news(News::Hears(hears));
                     }
                 }
+                Item::Ask => self.is_asked = true,
                 item => news(News::Said(item)),
             }
         }
@@ -511,7 +532,7 @@ impl Neighbour {
             return 0;
         }
         let call = if self.is_heard { u64::MAX } else { self.call_at };
-        let alive = if self.session.is_some() { self.alive_due() } else { u64::MAX };
+        let alive = if self.session.is_some() { self.seals_at() } else { u64::MAX };
         let silent = if self.is_heard { self.silent_at() } else { u64::MAX };
         call.min(alive).min(silent)
     }
@@ -536,7 +557,7 @@ impl Neighbour {
                 return end;
             }
         }
-        if self.session.is_some() && (self.has_items() || now >= self.alive_due()) {
+        if self.session.is_some() && (self.has_items() || now >= self.seals_at()) {
             return self.seal(room, now);
         }
         if !self.is_heard && now >= self.call_at {
@@ -553,13 +574,19 @@ impl Neighbour {
         let again = if self.is_heard { beat_ns(self.watchdog_ns) } else { self.call_ns };
         // At multiples of the time, as frames of links are, so that all ports speak at once.
         self.alive_at = (now / again.max(1) + 1) * again;
-        self.sealed_at = now;
+        let asks = now >= self.asks_from();
+        (self.sealed_at, self.is_asked) = (now, false);
         let Some(session) = &mut self.session else { return 0 };
         let most = MESSAGE_MAX.min(room.len()).saturating_sub(SEALED_AT + SEAL_LEN);
-        let alive = Item::Alive(self.is_heard);
-        let mut len = alive.buffer_len();
-        let Some(place) = self.room.get_mut(..len).filter(|_| len <= most) else { return 0 };
-        alive.emit(place);
+        let mut len = 0;
+        for item in
+            [Some(Item::Alive(self.is_heard)), asks.then_some(Item::Ask)].into_iter().flatten()
+        {
+            let end = len + item.buffer_len();
+            let Some(place) = self.room.get_mut(len..end).filter(|_| end <= most) else { return 0 };
+            item.emit(place);
+            len = end;
+        }
         let first = len;
         while let Some(item) = self.items.pop_front() {
             let end = len + item.buffer_len();

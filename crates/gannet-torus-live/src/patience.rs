@@ -28,14 +28,9 @@ const PIECE_PACKETS_MAX: usize = 32;
 /// How long an acknowledgement waits for packets to go with.
 const NEWS_DELAY_NS: u64 = 50_000;
 
-/// How often an end says that it is there by frames of the link, for a watchdog, ns. One that is missed is asked for.
-pub(crate) const fn frame_beat_ns(watchdog_ns: u64) -> u64 {
-    watchdog_ns / 4
-}
-
-/// How often it says so by sealed messages where no frames go, for a watchdog, ns.
+/// How often an end says that it is there, by frames of the link or by sealed messages, for a watchdog, ns.
 pub(crate) const fn beat_ns(watchdog_ns: u64) -> u64 {
-    watchdog_ns / 8
+    watchdog_ns / 4
 }
 
 /// For how long an end may be silent before it counts as dead, for a watchdog, ns: what is left is for telling it.
@@ -82,7 +77,7 @@ impl Patience {
             fifo_headers: words / PACKET_WORDS,
             window_words: words,
             window_packets: words / PACKET_WORDS,
-            credit_period: frame_beat_ns(self.watchdog_ns),
+            credit_period: beat_ns(self.watchdog_ns),
             news_delay: NEWS_DELAY_NS.min(self.watchdog_ns / 20),
             dead_after: silence_ns(self.watchdog_ns),
             timeout: self.watchdog_ns / 8,

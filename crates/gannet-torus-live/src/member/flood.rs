@@ -56,7 +56,7 @@ pub(super) fn taken(item: &Item) -> Option<Taken> {
         Item::Order(order) => {
             Some(Taken { kind: Kind::Order, host: order.master, life: 0, number: order.number })
         }
-        Item::Alive(_) | Item::Taken(_) => None,
+        Item::Alive(_) | Item::Taken(_) | Item::Ask => None,
     }
 }
 

@@ -432,7 +432,7 @@ impl Member {
             Item::Order(_) if self.ends[port].is_service() => {}
             Item::Order(order) => self.take_order(port, order, now),
             Item::Taken(taken) => self.ends[port].flood.taken(&taken),
-            Item::Alive(_) => {}
+            Item::Alive(_) | Item::Ask => {}
         }
     }
 

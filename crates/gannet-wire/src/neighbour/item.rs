@@ -11,6 +11,7 @@
 //!         host (8), its ports in the directions X+ X- Y+ Y- Z+ Z- (3: 4 bits each, 15 for none), and what of it is
 //!         dead (1): bits 0 to 2 the cable that leads from it in the plus direction of x, y, z; bit 3 the node
 //! taken   host (8) life (8) number (8) kind (1) 0 (7)     that item has come, and need not be sent again
+//! ask     nothing                                         the sender has heard nothing for a while, and wants an answer
 //! ```
 //!
 //! An advert of a host with a greater life, or with a greater number of the same life, is newer; so is an order with a
@@ -34,6 +35,7 @@ const ALIVE: u8 = 1;
 const ADVERT: u8 = 2;
 const ORDER: u8 = 3;
 const TAKEN: u8 = 4;
+const ASK: u8 = 5;
 
 const ADVERT_LEN: usize = 64;
 const ADVERT_PORT_LEN: usize = 32;
@@ -167,6 +169,8 @@ pub enum Item {
     Order(Order),
     /// What has come need not be sent again.
     Taken(Taken),
+    /// The sender has heard nothing for a while, and wants to be told whether the other end is there.
+    Ask,
 }
 
 impl Item {
@@ -178,6 +182,7 @@ impl Item {
                 Self::Advert(advert) => ADVERT_LEN + ADVERT_PORT_LEN * advert.ports.len(),
                 Self::Order(order) => ORDER_LEN + ORDER_NODE_LEN * order.nodes.len(),
                 Self::Taken(_) => TAKEN_LEN,
+                Self::Ask => 0,
             }
     }
 
@@ -211,6 +216,7 @@ impl Item {
                 body[24] = taken.kind as u8;
                 TAKEN
             }
+            Self::Ask => ASK,
         };
     }
 
@@ -234,6 +240,10 @@ impl Item {
             ADVERT => Self::Advert(parse_advert(body)?),
             ORDER => Self::Order(parse_order(body)?),
             TAKEN => Self::Taken(parse_taken(body)?),
+            ASK => {
+                check_value(FORMAT, "length", 0, len as u64)?;
+                Self::Ask
+            }
             got => return Err(Error::Unknown { format: FORMAT, field: "item", got: got.into() }),
         };
         Ok((item, rest))
@@ -434,6 +444,7 @@ mod tests {
             advert().prop_map(Item::Advert),
             order().prop_map(Item::Order),
             taken.prop_map(Item::Taken),
+            Just(Item::Ask),
         ]
     }
 
