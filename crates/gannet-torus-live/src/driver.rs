@@ -21,9 +21,9 @@ const QUIET_NS: u64 = 100_000;
 /// How often quiet ports are looked at by a driver that spins, and by one that sleeps, which the system tells of them.
 const LOOK_SPINNING_NS: u64 = 5_000;
 const LOOK_SLEEPING_NS: u64 = 50_000;
-/// Who has slept for so long has seldom anything to do. It goes back to sleep after each step, up to so many in which frames come or go.
+/// Who has slept for so long has seldom anything to do. It goes back to sleep after each step, until frames have come or gone so often.
 const REST_NS: u64 = 1_000_000;
-const STEPS_AT_REST: u32 = 4;
+const TIMES_AT_REST: u32 = 8;
 
 /// What came and went by a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,8 +149,8 @@ pub struct Driver<S> {
     busy_at: u64,
     /// When it last let others run before it sleeps.
     yielded_at: u64,
-    /// Steps in which frames came or went since it has slept for long.
-    busy_steps: u32,
+    /// How often frames have come or gone since it has slept for long.
+    busy_times: u32,
 }
 
 impl<S: Speaker> Driver<S> {
@@ -164,7 +164,7 @@ impl<S: Speaker> Driver<S> {
             spin_ns,
             busy_at: 0,
             yielded_at: 0,
-            busy_steps: 0,
+            busy_times: 0,
         }
     }
 
@@ -216,13 +216,17 @@ impl<S: Speaker> Driver<S> {
     /// [`wait`](Self::wait).
     pub fn step(&mut self) -> bool {
         let came = self.receive();
-        let is_busy = self.send() || came;
-        self.busy_steps = self.busy_steps.saturating_add(is_busy.into());
-        is_busy && !self.is_at_rest()
+        (self.send() || came) && !self.is_at_rest()
     }
 
     fn is_at_rest(&self) -> bool {
-        self.busy_steps <= STEPS_AT_REST
+        self.busy_times <= TIMES_AT_REST
+    }
+
+    /// Notes that frames have come or gone.
+    fn was_busy(&mut self, now: u64) {
+        self.busy_at = now;
+        self.busy_times = self.busy_times.saturating_add(1);
     }
 
     /// Takes what has come; gives whether a frame came. Answers that are posted before the next [`send`](Self::send) acknowledge it.
@@ -244,7 +248,7 @@ impl<S: Speaker> Driver<S> {
             }
         }
         if is_busy {
-            self.busy_at = now;
+            self.was_busy(now);
         }
         is_busy
     }
@@ -261,13 +265,13 @@ impl<S: Speaker> Driver<S> {
             }
         }
         if is_busy {
-            self.busy_at = now;
+            self.was_busy(now);
         }
         is_busy
     }
 
     /// Sleeps until a frame comes or the node has something to do, at most for `most`; not at all within the time to
-    /// spin after the last frame, and not before others that can run had their turn.
+    /// spin after the last frame, nor while a node has completions that nobody has taken. Where frames come often, others that can run have their turn first.
     ///
     /// # Errors
     /// When the system cannot wait for the ports.
@@ -321,7 +325,7 @@ impl<S: Speaker> Driver<S> {
         let woken = are_own.map(|is_there| is_there && came.next() == Some(true));
         let woken_at = self.clock.now_ns();
         if woken_at >= now.saturating_add(REST_NS) {
-            self.busy_steps = 0;
+            self.busy_times = 0;
         }
         for (plugged, came) in self.ports.iter_mut().flatten().zip(came) {
             plugged.looked_at = if came { 0 } else { woken_at };

@@ -464,7 +464,7 @@ impl Speaker for Host {
         let node = self.node.as_ref().and_then(|node| node.next_deadline_of(has_cable));
         let users = self.users.as_ref().and_then(Users::next_deadline);
         let traffic = self.traffic.as_ref().filter(|_| self.node.is_some()).map(Traffic::next_at);
-        [Some(self.member.next_deadline()), node, probe, users, traffic, resend]
+        [Some(self.member.next_deadline(takes)), node, probe, users, traffic, resend]
             .into_iter()
             .flatten()
             .min()

@@ -514,7 +514,7 @@ impl Neighbour {
 
     /// Looks whether the other end has been silent for too long.
     pub fn advance(&mut self, now: u64, news: &mut dyn FnMut(News)) {
-        if self.is_heard && now >= self.silent_at() {
+        if now >= self.silent_at() {
             self.is_heard = false;
             // It is told at once, and called: it may have begun anew.
             (self.alive_at, self.call_at, self.call_ns) = (now, now, self.watchdog_ns / 4);
@@ -522,19 +522,20 @@ impl Neighbour {
         }
     }
 
-    fn silent_at(&self) -> u64 {
-        self.heard_at.saturating_add(silence_ns(self.watchdog_ns))
+    /// When the other end counts as silent if nothing comes from it before.
+    pub(crate) fn silent_at(&self) -> u64 {
+        let silent_at = self.heard_at.saturating_add(silence_ns(self.watchdog_ns));
+        if self.is_heard { silent_at } else { u64::MAX }
     }
 
-    /// When there is something to do if no datagram comes before.
-    pub fn deadline(&self) -> u64 {
+    /// When there is something to say if no datagram comes before.
+    pub(crate) fn says_at(&self) -> u64 {
         if self.answers || self.has_items() && self.session.is_some() {
             return 0;
         }
         let call = if self.is_heard { u64::MAX } else { self.call_at };
-        let alive = if self.session.is_some() { self.seals_at() } else { u64::MAX };
-        let silent = if self.is_heard { self.silent_at() } else { u64::MAX };
-        call.min(alive).min(silent)
+        let sealed = if self.session.is_some() { self.seals_at() } else { u64::MAX };
+        call.min(sealed)
     }
 
     /// Writes the datagram that is due to the front of `room`, and gives its length; 0 if none is. More may be due.
@@ -579,13 +580,13 @@ impl Neighbour {
         let Some(session) = &mut self.session else { return 0 };
         let most = MESSAGE_MAX.min(room.len()).saturating_sub(SEALED_AT + SEAL_LEN);
         let mut len = 0;
-        for item in
-            [Some(Item::Alive(self.is_heard)), asks.then_some(Item::Ask)].into_iter().flatten()
-        {
+        let own = [Some(Item::Alive(self.is_heard)), asks.then_some(Item::Ask)];
+        for item in own.into_iter().flatten() {
             let end = len + item.buffer_len();
-            let Some(place) = self.room.get_mut(len..end).filter(|_| end <= most) else { return 0 };
-            item.emit(place);
-            len = end;
+            if end <= most {
+                item.emit(&mut self.room[len..end]);
+                len = end;
+            }
         }
         let first = len;
         while let Some(item) = self.items.pop_front() {

@@ -529,16 +529,17 @@ impl Member {
         self.govern(now);
     }
 
-    /// When there is something to do if nothing comes before.
-    pub fn next_deadline(&self) -> u64 {
-        let of_end = |end: &End| {
+    /// When there is something to do if nothing comes before; what is to be said by a port of which not `takes` can wait.
+    pub fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> u64 {
+        let of_end = |(port, end): (usize, &End)| {
             let owed = if end.neighbour.is_up() { end.flood.next() } else { u64::MAX };
-            end.neighbour.deadline().min(owed)
+            let says = if takes(port) { end.neighbour.says_at().min(owed) } else { u64::MAX };
+            end.neighbour.silent_at().min(says)
         };
         let own = self.adverts.get(&self.setup.host).map(|own| (own.life, own.number));
         let is_contested = own.is_some_and(|own| self.contest.greatest >= own);
         let contends = if is_contested { self.contest.again_at } else { u64::MAX };
-        let ends = self.ends.iter().map(of_end).min().unwrap_or(u64::MAX);
+        let ends = self.ends.iter().enumerate().map(of_end).min().unwrap_or(u64::MAX);
         ends.min(self.governs_at()).min(contends)
     }
 

@@ -140,7 +140,7 @@ impl Net {
         loop {
             let running = self.members.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
             let deadlines =
-                running.filter_map(|(member, _)| Some(member.as_ref()?.next_deadline()));
+                running.filter_map(|(member, _)| Some(member.as_ref()?.next_deadline(&|_| true)));
             let flight = self.flights.peek().map_or(u64::MAX, |flight| flight.at.0);
             let next = deadlines.min().unwrap_or(u64::MAX).min(flight).max(self.now);
             if next >= end {
@@ -169,7 +169,7 @@ impl Net {
 
     fn step(&mut self, host: usize) {
         let Some(member) = &mut self.members[host] else { return };
-        if member.next_deadline() > self.now && !member.is_changed {
+        if member.next_deadline(&|_| true) > self.now && !member.is_changed {
             return;
         }
         member.advance(self.now);
@@ -295,6 +295,16 @@ fn a_message_that_is_lost_is_asked_for() {
     net.loss = 0.05;
     net.run(20 * SETTLE);
     assert_eq!(changes(&net), before, "nobody was given up");
+}
+
+#[test]
+fn what_is_to_be_said_by_a_port_that_takes_nothing_wakes_nobody() {
+    let mut net = Net::of("3x3", 1);
+    net.run(3 * SETTLE);
+    let member = net.members[0].as_ref().unwrap();
+    let [all, none] = [true, false].map(|takes| member.next_deadline(&|_| takes));
+    assert!(all <= net.now + WATCHDOG / 4, "it speaks");
+    assert!(none > net.now + WATCHDOG / 4, "it only listens");
 }
 
 #[test]

@@ -423,3 +423,48 @@ impl LinkReceiver {
         self.refuse();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use gannet_measure::random::Random;
+
+    use super::super::config::Form;
+    use super::*;
+
+    /// A packet of this number with `words` of payload, all bytes of which are its number.
+    fn packet(sequence: u32, words: usize) -> Vec<u8> {
+        let payload = vec![sequence as u8; words * WORD_LEN];
+        let header = Header { size: payload.len() as u16, ..Header::default() }.to_word();
+        let footer = Footer { crc: 0, sequence, source: 0, time: 0 };
+        let footer = footer.sealed(header, Crc32c::of(&payload)).to_word();
+        [&header.to_le_bytes()[..], &payload, &footer.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn who_sends_without_regard_to_the_margin_overruns_no_packet() {
+        let form = Form::Frames { bytes: 8500 };
+        let (fifo_words, fifo_headers, margin) = (64, 40, 39);
+        let config = Config { form, fifo_words, fifo_headers, margin, ..Config::default() };
+        let mut receiver = LinkReceiver::new(&config);
+        receiver.accept_packets(true);
+        let (mut random, mut counters, mut held) =
+            (Random::new(1), Counters::default(), VecDeque::new());
+        for sequence in 0..20_000 {
+            let words = random.below(fifo_words as u64 + 1) as usize;
+            let bytes = packet(sequence, words);
+            // It comes again until it finds room.
+            while receiver.packet(&bytes, 0, &mut counters, None).0.is_none() {
+                let fifo = receiver.fifo_mut(0).unwrap();
+                let (number, words): (u32, usize) =
+                    held.pop_front().expect("an empty one takes any");
+                assert_eq!(fifo.payload().len(), words * WORD_LEN);
+                assert!(fifo.payload().iter().all(|&byte| byte == number as u8), "{number}");
+                fifo.pop();
+            }
+            held.push_back((sequence, words));
+        }
+        assert!(counters.overflows > 1000, "{counters:?}");
+    }
+}
