@@ -551,6 +551,17 @@ mod tests {
     }
 
     #[test]
+    fn a_driver_at_rest_waits_for_the_next_frame_asleep_until_they_come_often() {
+        // One that spins looks in each step.
+        let mut driver = Driver::new(Listener, 1);
+        driver.plug(0, Box::new(Counting { looks: Arc::default(), is_busy: true }));
+        let steps: Vec<bool> = (0..12).map(|_| driver.step()).collect();
+        let first = steps.iter().position(|&is_worth_another| is_worth_another);
+        assert_eq!(first, Some(TIMES_AT_REST as usize), "{steps:?}");
+        assert!(steps[TIMES_AT_REST as usize..].iter().all(|&is_worth_another| is_worth_another));
+    }
+
+    #[test]
     fn a_quiet_port_is_looked_at_rarely_while_another_is_busy() {
         let mut driver = Driver::new(Listener, 1);
         let looks = [true, false].map(|is_busy| {

@@ -529,7 +529,8 @@ impl Member {
         self.govern(now);
     }
 
-    /// When there is something to do if nothing comes before; what is to be said by a port of which not `takes` can wait.
+    /// When there is something to do if nothing comes before. `takes` tells of each port whether it takes anything; what is to be said by one that does
+    /// not can wait.
     pub fn next_deadline(&self, takes: &dyn Fn(usize) -> bool) -> u64 {
         let of_end = |(port, end): (usize, &End)| {
             let owed = if end.neighbour.is_up() { end.flood.next() } else { u64::MAX };
