@@ -4,6 +4,7 @@
 use core::arch::x86_64::*;
 
 use crate::folding::{self, Lanes};
+use crate::shm::{Piece, Source};
 
 /// Bytes of a vector.
 const BYTES: usize = 32;
@@ -25,26 +26,26 @@ impl Avx2 {
 
     /// What the register becomes by `bytes`.
     #[inline]
-    pub(crate) fn sum(self, register: u32, bytes: &[u8]) -> u32 {
+    pub(crate) fn sum(self, register: u32, bytes: Source<'_>) -> u32 {
         // SAFETY: an `Avx2` exists only where the features were found.
         unsafe { sum(self, register, bytes) }
     }
 
     /// Copies all of `from` to `to`, and gives what the register becomes by these bytes.
     #[inline]
-    pub(crate) fn copy(self, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
+    pub(crate) fn copy(self, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
         // SAFETY: as above.
         unsafe { copy(self, register, from, to) }
     }
 }
 
 #[target_feature(enable = "avx2,vpclmulqdq,pclmulqdq,sse4.2")]
-fn sum(lanes: Avx2, register: u32, bytes: &[u8]) -> u32 {
+fn sum(lanes: Avx2, register: u32, bytes: Source<'_>) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, bytes, None)
 }
 
 #[target_feature(enable = "avx2,vpclmulqdq,pclmulqdq,sse4.2")]
-fn copy(lanes: Avx2, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
+fn copy(lanes: Avx2, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, from, Some(to))
 }
 
@@ -52,7 +53,7 @@ impl Lanes<BYTES> for Avx2 {
     type Vector = __m256i;
 
     #[inline(always)]
-    fn load(self, from: &[u8; BYTES]) -> Self::Vector {
+    fn load(self, from: Piece<'_, BYTES>) -> Self::Vector {
         // SAFETY: the features were found, and all bytes may be read.
         unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
     }

@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 
 use crate::avx2::Avx2;
 use crate::folding::{self, Lanes};
+use crate::shm::{Piece, Source};
 
 /// Bytes of a vector.
 const BYTES: usize = 64;
@@ -23,26 +24,26 @@ impl Avx512 {
 
     /// What the register becomes by `bytes`.
     #[inline]
-    pub(crate) fn sum(self, register: u32, bytes: &[u8]) -> u32 {
+    pub(crate) fn sum(self, register: u32, bytes: Source<'_>) -> u32 {
         // SAFETY: an `Avx512` exists only where the features were found.
         unsafe { sum(self, register, bytes) }
     }
 
     /// Copies all of `from` to `to`, and gives what the register becomes by these bytes.
     #[inline]
-    pub(crate) fn copy(self, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
+    pub(crate) fn copy(self, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
         // SAFETY: as above.
         unsafe { copy(self, register, from, to) }
     }
 }
 
 #[target_feature(enable = "avx512f,avx2,vpclmulqdq,pclmulqdq,sse4.2")]
-fn sum(lanes: Avx512, register: u32, bytes: &[u8]) -> u32 {
+fn sum(lanes: Avx512, register: u32, bytes: Source<'_>) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, bytes, None)
 }
 
 #[target_feature(enable = "avx512f,avx2,vpclmulqdq,pclmulqdq,sse4.2")]
-fn copy(lanes: Avx512, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
+fn copy(lanes: Avx512, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
     folding::advance::<_, BYTES, BLOCK>(lanes, register, from, Some(to))
 }
 
@@ -50,7 +51,7 @@ impl Lanes<BYTES> for Avx512 {
     type Vector = __m512i;
 
     #[inline(always)]
-    fn load(self, from: &[u8; BYTES]) -> Self::Vector {
+    fn load(self, from: Piece<'_, BYTES>) -> Self::Vector {
         // SAFETY: the features were found, and all bytes may be read.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }

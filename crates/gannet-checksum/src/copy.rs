@@ -1,5 +1,7 @@
 //! Copying bytes of packets.
 
+use crate::shm::Source;
+
 /// Bytes that are copied at once.
 const PIECE: usize = 2048;
 
@@ -13,9 +15,17 @@ const PIECE: usize = 2048;
 /// When the two have different lengths.
 #[inline]
 pub fn copy(from: &[u8], to: &mut [u8]) {
+    copy_from(from.into(), to);
+}
+
+/// The same from memory that others may share.
+#[inline]
+pub(crate) fn copy_from(mut from: Source<'_>, to: &mut [u8]) {
     assert_eq!(from.len(), to.len());
-    for (from, to) in from.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
-        to.copy_from_slice(from);
+    for to in to.chunks_mut(PIECE) {
+        let (piece, rest) = from.split_at(to.len());
+        piece.copy_to(to);
+        from = rest;
     }
 }
 

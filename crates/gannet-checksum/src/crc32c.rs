@@ -2,7 +2,10 @@
 //!
 //! Source: RFC 3720, section 12.1.
 
+use std::sync::atomic::AtomicU8;
+
 use crate::kernel::Kernel;
+use crate::shm::Source;
 
 /// The polynomial, reflected: bit 31 is the coefficient of x^0.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -51,6 +54,21 @@ impl Crc32c {
     #[inline]
     #[must_use]
     pub fn and_copied(self, from: &[u8], to: &mut [u8]) -> Self {
+        self.and_copied_from(from.into(), to)
+    }
+
+    /// The same from memory that others may write meanwhile: the sum is that of what is in `to` then.
+    ///
+    /// # Panics
+    /// As [`and_copied`](Self::and_copied).
+    #[inline]
+    #[must_use]
+    pub fn and_copied_shared(self, from: &[AtomicU8], to: &mut [u8]) -> Self {
+        self.and_copied_from(from.into(), to)
+    }
+
+    #[inline]
+    fn and_copied_from(self, from: Source<'_>, to: &mut [u8]) -> Self {
         let (place, padding) = to.split_at_mut(from.len());
         let sum = Self(!Kernel::best().copy(!self.0, from, place));
         if padding.is_empty() {
@@ -159,6 +177,10 @@ mod tests {
             prop_assert_eq!(&padded[..len], &bytes);
             prop_assert_eq!(copied, Crc32c::of(&padded));
             prop_assert_eq!(copied, Crc32c::of_padded(&bytes));
+            let shared: Vec<AtomicU8> = bytes.iter().copied().map(AtomicU8::new).collect();
+            padded.fill(0xa5);
+            prop_assert_eq!(Crc32c::default().and_copied_shared(&shared, &mut padded), copied);
+            prop_assert_eq!(&padded[..len], &bytes);
         }
 
         #[test]

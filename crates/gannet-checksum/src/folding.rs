@@ -7,12 +7,13 @@
 //! Source: V. Gopal et al., Fast CRC computation for generic polynomials using PCLMULQDQ instruction, Intel, 2009.
 
 use crate::crc32c::power_of_x;
+use crate::shm::{Piece, Source};
 
 /// What vectors of `BYTES` bytes, 16-byte numbers side by side, can do. Who has one has found its instructions on this machine.
 pub(crate) trait Lanes<const BYTES: usize>: Copy {
     type Vector: Copy;
 
-    fn load(self, from: &[u8; BYTES]) -> Self::Vector;
+    fn load(self, from: Piece<'_, BYTES>) -> Self::Vector;
     fn store(self, vector: Self::Vector, to: &mut [u8; BYTES]);
     /// The register of a sum at the front, zeros behind it.
     fn start(self, register: u32) -> Self::Vector;
@@ -30,15 +31,15 @@ pub(crate) trait Lanes<const BYTES: usize>: Copy {
 
 /// Bytes that are read, and where they go, if anywhere, which is as long.
 struct Bytes<'a> {
-    from: &'a [u8],
+    from: Source<'a>,
     to: Option<&'a mut [u8]>,
 }
 
 impl<'a> Bytes<'a> {
     /// The next `N` bytes and their place; none when fewer are left.
     #[inline(always)]
-    fn next<const N: usize>(&mut self) -> Option<(&'a [u8; N], Option<&'a mut [u8; N]>)> {
-        let (piece, rest) = self.from.split_first_chunk()?;
+    fn next<const N: usize>(&mut self) -> Option<(Piece<'a, N>, Option<&'a mut [u8; N]>)> {
+        let (piece, rest) = self.from.split_first()?;
         self.from = rest;
         let place = match self.to.take() {
             None => None,
@@ -55,10 +56,11 @@ impl<'a> Bytes<'a> {
     #[inline(always)]
     fn next_copied<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (piece, place) = self.next()?;
+        let piece = piece.read();
         if let Some(place) = place {
-            *place = *piece;
+            *place = piece;
         }
-        Some(*piece)
+        Some(piece)
     }
 }
 
@@ -72,7 +74,7 @@ impl<'a> Bytes<'a> {
 pub(crate) fn advance<L: Lanes<BYTES>, const BYTES: usize, const BLOCK: usize>(
     lanes: L,
     mut register: u32,
-    from: &[u8],
+    from: Source<'_>,
     to: Option<&mut [u8]>,
 ) -> u32 {
     const { assert!(BLOCK == 4 * BYTES) };
@@ -119,23 +121,23 @@ pub(crate) fn advance<L: Lanes<BYTES>, const BYTES: usize, const BLOCK: usize>(
 #[inline(always)]
 fn vectors<L: Lanes<BYTES>, const BYTES: usize, const BLOCK: usize>(
     lanes: L,
-    (block, place): (&[u8; BLOCK], Option<&mut [u8; BLOCK]>),
+    (block, place): (Piece<'_, BLOCK>, Option<&mut [u8; BLOCK]>),
 ) -> [L::Vector; 4] {
-    let (pieces, _) = block.as_chunks();
+    let pieces: [_; 4] = block.pieces();
     match place {
         None => [
-            lanes.load(&pieces[0]),
-            lanes.load(&pieces[1]),
-            lanes.load(&pieces[2]),
-            lanes.load(&pieces[3]),
+            lanes.load(pieces[0]),
+            lanes.load(pieces[1]),
+            lanes.load(pieces[2]),
+            lanes.load(pieces[3]),
         ],
         Some(place) => {
             let (places, _) = place.as_chunks_mut();
             [
-                vector(lanes, &pieces[0], Some(&mut places[0])),
-                vector(lanes, &pieces[1], Some(&mut places[1])),
-                vector(lanes, &pieces[2], Some(&mut places[2])),
-                vector(lanes, &pieces[3], Some(&mut places[3])),
+                vector(lanes, pieces[0], Some(&mut places[0])),
+                vector(lanes, pieces[1], Some(&mut places[1])),
+                vector(lanes, pieces[2], Some(&mut places[2])),
+                vector(lanes, pieces[3], Some(&mut places[3])),
             ]
         }
     }
@@ -145,7 +147,7 @@ fn vectors<L: Lanes<BYTES>, const BYTES: usize, const BLOCK: usize>(
 #[inline(always)]
 fn vector<L: Lanes<BYTES>, const BYTES: usize>(
     lanes: L,
-    piece: &[u8; BYTES],
+    piece: Piece<'_, BYTES>,
     place: Option<&mut [u8; BYTES]>,
 ) -> L::Vector {
     let vector = lanes.load(piece);

@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::copy::copy;
+use crate::copy::copy_from;
+use crate::shm::Source;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2::Avx2, avx512::Avx512};
 
@@ -23,6 +24,11 @@ pub(crate) enum Kernel {
 
 /// Below so many bytes memcpy and a sum behind it are as fast as both in one.
 const SHORT: usize = 256;
+
+/// From so many bytes on it pays to write whole lines of the cache: vectors that lie across two of them are written in two pieces.
+const LONG: usize = 4096;
+/// Bytes of a line.
+const LINE: usize = 64;
 
 /// Names of the ways to take sums that this machine has, slowest first.
 pub fn ways() -> impl Iterator<Item = &'static str> {
@@ -65,9 +71,9 @@ impl Kernel {
                 digest.get_state() as u32
             }
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(kernel) => kernel.sum(register, bytes),
+            Self::Avx2(kernel) => kernel.sum(register, bytes.into()),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(kernel) => kernel.sum(register, bytes),
+            Self::Avx512(kernel) => kernel.sum(register, bytes.into()),
         }
     }
 
@@ -76,14 +82,25 @@ impl Kernel {
     /// # Panics
     /// When the two have different lengths.
     #[inline]
-    pub(crate) fn copy(self, register: u32, from: &[u8], to: &mut [u8]) -> u32 {
+    pub(crate) fn copy(self, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
+        if from.len() < LONG {
+            return self.copy_any(register, from, to);
+        }
+        let (front, from) = from.split_at(to.as_ptr().align_offset(LINE).min(SHORT));
+        let (place, to) = to.split_at_mut(front.len());
+        self.copy_any(self.copy_any(register, front, place), from, to)
+    }
+
+    /// The same, wherever `to` lies.
+    #[inline]
+    fn copy_any(self, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
         match self {
             _ if from.len() < SHORT => {
-                to.copy_from_slice(from);
-                self.sum(register, from)
+                from.copy_to(to);
+                self.sum(register, to)
             }
             Self::Portable => {
-                copy(from, to);
+                copy_from(from, to);
                 // Still in the cache of the first level: a packet has no more than 16 KiB.
                 self.sum(register, to)
             }
@@ -112,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn all_give_the_defined_register_and_copy(
-            register: u32, bytes in prop::collection::vec(any::<u8>(), 0..1500), start in 0usize..70, shift in 0usize..70,
+            register: u32, bytes in prop::collection::vec(any::<u8>(), 0..2 * LONG), start in 0usize..70, shift in 0usize..70,
         ) {
             let bytes = &bytes[start.min(bytes.len())..];
             let expected = defined(register, bytes);
@@ -120,7 +137,7 @@ mod tests {
                 prop_assert_eq!(kernel.sum(register, bytes), expected, "{:?}", kernel);
                 let mut room = vec![0xa5; shift + bytes.len() + 64];
                 let place = &mut room[shift..shift + bytes.len()];
-                prop_assert_eq!(kernel.copy(register, bytes, place), expected, "{:?}", kernel);
+                prop_assert_eq!(kernel.copy(register, bytes.into(), place), expected, "{:?}", kernel);
                 prop_assert_eq!(&*place, bytes);
                 room[shift..shift + bytes.len()].fill(0xa5);
                 prop_assert!(room.iter().all(|&byte| byte == 0xa5), "it wrote beside its place");

@@ -3,7 +3,8 @@
 //! * [`Crc32c`] is the sum of bytes, of parts that follow each other, and of bytes while they are copied, which then costs no pass of its own;
 //! * [`copy`] and [`copy_padded`] copy alone.
 //!
-//! What the machine has is looked for once, by the first sum. All ways give the same bits; `unsafe` is in the files of instruction sets.
+//! What the machine has is looked for once, by the first sum. All ways give the same bits; `unsafe` is in the files of instruction sets and in `shm`,
+//! for bytes of memory that others share.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -14,6 +15,7 @@ mod crc32c;
 #[cfg(target_arch = "x86_64")]
 mod folding;
 mod kernel;
+mod shm;
 
 pub use copy::{copy, copy_padded};
 pub use crc32c::Crc32c;

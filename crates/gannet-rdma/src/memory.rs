@@ -1,7 +1,7 @@
 //! The memory of an engine: how it is accessed, where a virtual address lies in it, and how long it
 //! takes to move bytes to and from there.
 
-use gannet_checksum::copy;
+use gannet_checksum::{Crc32c, copy};
 use gannet_memory::tlb::ADDRESS_BITS;
 use gannet_memory::{Mapping, Refusal, RegisteredBuffers, Tlb};
 
@@ -21,6 +21,15 @@ pub trait PhysicalMemory {
     /// When the range is not contained.
     fn read(&self, address: u64, out: &mut [u8]);
 
+    /// The same, and gives `sum` continued over what is in `out` then.
+    ///
+    /// # Panics
+    /// When the range is not contained.
+    fn read_summed(&self, address: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        self.read(address, out);
+        sum.and(out)
+    }
+
     /// Copies `data` to `address` and the bytes after it.
     ///
     /// # Panics
@@ -36,6 +45,10 @@ impl PhysicalMemory for Vec<u8> {
 
     fn read(&self, address: u64, out: &mut [u8]) {
         copy(&self[address as usize..][..out.len()], out);
+    }
+
+    fn read_summed(&self, address: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        sum.and_copied(&self[address as usize..][..out.len()], out)
     }
 
     fn write(&mut self, address: u64, data: &[u8]) {

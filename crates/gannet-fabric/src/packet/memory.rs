@@ -1,5 +1,6 @@
 //! The regions of an endpoint as the memory of an engine.
 
+use gannet_checksum::Crc32c;
 use gannet_memory::SharedRegion;
 use gannet_rdma::PhysicalMemory;
 
@@ -57,6 +58,11 @@ impl PhysicalMemory for Memory {
     fn read(&self, address: u64, out: &mut [u8]) {
         let (region, offset) = self.at(address).expect("the engine asks for what it has");
         region.read(offset, out);
+    }
+
+    fn read_summed(&self, address: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        let (region, offset) = self.at(address).expect("the engine asks for what it has");
+        region.read_summed(offset, out, sum)
     }
 
     fn write(&mut self, address: u64, data: &[u8]) {

@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+use gannet_checksum::Crc32c;
 
 use super::words::WORD;
 
@@ -112,6 +114,18 @@ impl Mapping {
         // SAFETY: the range is mapped, and `out` lies elsewhere: no slice of a shared mapping is ever
         // made. Who writes the bytes meanwhile is outside of the language, as a device would be.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr(), out.len()) }
+    }
+
+    /// The same, and gives `sum` continued over what is in `out` then.
+    ///
+    /// # Panics
+    /// When the range is not inside the mapping.
+    #[inline]
+    pub(super) fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        let from = self.address(offset, out.len());
+        // SAFETY: as for `words`: the range is mapped, and any of its bytes may change at any time.
+        let from = unsafe { slice::from_raw_parts(from.as_ptr().cast::<AtomicU8>(), out.len()) };
+        sum.and_copied_shared(from, out)
     }
 
     /// Copies `bytes` to `offset` and what follows.

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
+use gannet_checksum::Crc32c;
+
 use super::words::WORD;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
@@ -50,6 +52,11 @@ impl Mapping {
 
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         self.load(offset, out);
+    }
+
+    pub(super) fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        self.load(offset, out);
+        sum.and(out)
     }
 
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {

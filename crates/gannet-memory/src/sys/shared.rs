@@ -8,6 +8,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
+use gannet_checksum::Crc32c;
+
 use super::mapping::Mapping;
 use super::region::RegionError;
 use crate::sync::atomic::AtomicU64;
@@ -234,6 +236,15 @@ impl SharedRegion {
     #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         self.mapping.read(offset, out);
+    }
+
+    /// The same, and gives `sum` continued over what is in `out` then, whatever others write meanwhile.
+    ///
+    /// # Panics
+    /// When the range is not inside the region.
+    #[inline]
+    pub fn read_summed(&self, offset: usize, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        self.mapping.read_summed(offset, out, sum)
     }
 
     /// Copies `bytes` to `offset` and what follows.

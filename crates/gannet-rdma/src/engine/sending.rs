@@ -66,8 +66,7 @@ impl<M: PhysicalMemory> Engine<M> {
         packet.header.seal_written(out, |mut data, mut sum| {
             for (physical, bytes) in packet.extents.iter() {
                 let (piece, rest) = std::mem::take(&mut data).split_at_mut(bytes);
-                self.memory.read(physical, piece);
-                (sum, data) = (sum.and(piece), rest);
+                (sum, data) = (self.memory.read_summed(physical, piece, sum), rest);
             }
             sum
         });

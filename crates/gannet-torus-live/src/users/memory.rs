@@ -1,5 +1,6 @@
 //! The memory of a node: a few pages of its own, and what processes have registered.
 
+use gannet_checksum::Crc32c;
 use gannet_memory::SharedRegion;
 use gannet_rdma::PhysicalMemory;
 
@@ -119,6 +120,20 @@ impl PhysicalMemory for NodeMemory {
         match self.region_at(address) {
             Some(region) => region.read(offset_of(address) as usize, out),
             None => out.fill(0),
+        }
+    }
+
+    #[inline]
+    fn read_summed(&self, address: u64, out: &mut [u8], sum: Crc32c) -> Crc32c {
+        if address < 1 << OFFSET_BITS {
+            return self.own.read_summed(address, out, sum);
+        }
+        match self.region_at(address) {
+            Some(region) => region.read_summed(offset_of(address) as usize, out, sum),
+            None => {
+                out.fill(0);
+                sum.and(out)
+            }
         }
     }
 
