@@ -18,6 +18,7 @@ use crate::drill::Traffic;
 use crate::driver::Speaker;
 use crate::member::{Member, Notice};
 use crate::patience::{Patience, burst_bytes};
+use crate::stranger::Strangers;
 use crate::users::memory::{NodeMemory, PAGE};
 use crate::users::{Seat, Users};
 
@@ -25,8 +26,6 @@ use crate::users::{Seat, Users};
 const PROBE_ADDRESS: u64 = 1 << 40;
 /// Most notices that wait to be taken; older ones are forgotten.
 const NOTICES_MAX: usize = 256;
-/// For how long something that is no neighbour is told after it was seen last, ns.
-const STRANGER_NS: u64 = 10_000_000_000;
 /// Bytes of a probe.
 const PROBE_LEN: usize = 64;
 /// Part of the watchdog in which an order reaches all hosts, unless a message of it is lost.
@@ -81,8 +80,7 @@ pub struct Host {
     probing: Option<(Request, HostId, u64)>,
     probed: Node,
     probe_at: u64,
-    /// What each port has met that is no neighbour, in words, and until when that is to be believed if it is not seen again.
-    strangers: Vec<Option<(String, u64)>>,
+    strangers: Strangers,
     notices: Vec<Notice>,
     /// Host and life of each node, as the engine knows them, and after how many changes of the machine they were looked at.
     peers: BTreeMap<Node, (HostId, u64)>,
@@ -94,7 +92,7 @@ pub struct Host {
 impl Host {
     /// A host that has heard nobody yet, on each of whose cables `window_bytes` may be under way.
     pub fn new(member: Member, patience: Patience, window_bytes: usize) -> Self {
-        let strangers = vec![None; member.setup().port_names().count()];
+        let strangers = Strangers::new(member.setup().port_names().count());
         Self {
             member,
             patience,
@@ -163,8 +161,7 @@ impl Host {
 
     /// What a port has met that is no neighbour, in words; none once it has met one.
     pub fn stranger(&self, port: usize, now: u64) -> Option<&str> {
-        let (words, until) = self.strangers.get(port)?.as_ref()?;
-        (now < *until).then_some(words)
+        self.strangers.words(port, now)
     }
 
     /// How long packets take to another host and back.
@@ -181,58 +178,7 @@ impl Host {
             self.trouble = self.obey(&order).err();
         }
         for notice in &notices {
-            let (port, stranger) = match notice {
-                Notice::Met(port, _) => (*port, None),
-                Notice::WrongKey(port, who) => {
-                    let what =
-                        format!("{} has another key; give all hosts the same one", who.place());
-                    (*port, Some(what))
-                }
-                Notice::NoHandshake(port, who) => {
-                    let bytes = self.member.setup().ports.get(*port).map_or(0, |it| it.1);
-                    let bytes = bytes.min(who.frame_bytes as usize);
-                    let what = format!(
-                        "{} calls, but no handshake comes through: give both hosts the same key, and see that all between them \
-                         lets frames of {bytes} bytes through, or set a lower MTU at both ends",
-                        who.place()
-                    );
-                    (*port, Some(what))
-                }
-                Notice::Itself(port, who) => {
-                    let what = format!("its cable leads back to this host, port {}", who.port_name);
-                    (*port, Some(what))
-                }
-                Notice::SameHost(port, who) => {
-                    let what = format!(
-                        "{} has the number of this host, {}; give one of them another name",
-                        who.place(),
-                        who.host
-                    );
-                    (*port, Some(what))
-                }
-                Notice::OtherFrames(port, who) => {
-                    let own = self.member.setup().ports[*port].1;
-                    let what = format!(
-                        "it carries frames of {own} bytes and {} of {}; the shorter ones are used; set \
-                         the MTU of both ends alike",
-                        who.place(),
-                        who.frame_bytes
-                    );
-                    (*port, Some(what))
-                }
-                Notice::OtherUse(port, who) => {
-                    let (service, cable) = ("is of the service network", "is the end of a cable");
-                    let (own, other) =
-                        if who.is_service { (cable, service) } else { (service, cable) };
-                    let what = format!("it {own}, and {} {other}; use both alike", who.place());
-                    (*port, Some(what))
-                }
-                Notice::Heard(..) | Notice::Ordered => continue,
-            };
-            // What both ends have agreed on stays so; anything else is believed for a while.
-            let holds = matches!(notice, Notice::OtherFrames(..) | Notice::OtherUse(..));
-            let until = if holds { u64::MAX } else { now + STRANGER_NS };
-            self.strangers[port] = stranger.map(|words| (words, until));
+            self.strangers.note(notice, self.member.setup(), now);
         }
         self.notices.extend(notices);
         let forgotten = self.notices.len().saturating_sub(NOTICES_MAX);

@@ -28,6 +28,7 @@ mod patience;
 mod port;
 mod protection;
 pub mod status;
+mod stranger;
 pub mod tunnel;
 pub mod udp;
 pub mod users;

@@ -507,7 +507,7 @@ impl Neighbour {
     fn heard(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         self.heard_at = now;
         if !std::mem::replace(&mut self.is_heard, true) {
-            self.alive_at = now;
+            (self.alive_at, self.called_since) = (now, None);
             news(News::Heard(true));
         }
     }

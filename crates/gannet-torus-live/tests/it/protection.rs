@@ -210,3 +210,22 @@ fn nobody_is_met_over_a_way_that_frames_do_not_fit() {
         assert_eq!(says, !is_met, "{told:?}");
     }
 }
+
+#[test]
+fn an_outage_that_is_over_is_not_counted_to_the_next() {
+    // The end that is called does not open the handshake, so that sealed messages alone bring the other end back.
+    let (mut near, mut far) = (end(2, 1, true), end(1, 1, true));
+    meet(&mut near, &mut far, 1);
+    let is_call = |message: &[u8]| matches!(Message::parse(message), Ok(Message::Call(_)));
+    let is_sealed = |message: &[u8]| matches!(Message::parse(message), Ok(Message::Sealed(..)));
+    // One hour after the other.
+    for outage in 1..=3 {
+        let from = outage * 3_600_000_000_000;
+        assert!(said(&mut near, from).iter().any(|message| is_call(message)) && !near.is_heard());
+        let messages = said(&mut far, from);
+        let call = messages.iter().find(|message| is_call(message)).expect("it calls");
+        assert_eq!(hears(&mut near, call, from), [], "outage {outage}");
+        let sealed = messages.iter().find(|message| is_sealed(message)).expect("it says so");
+        assert!(hears(&mut near, sealed, from).contains(&News::Heard(true)));
+    }
+}
