@@ -8,7 +8,7 @@ use gannet_lattice::{Cable, DIMENSIONS, Faults, Lattice, Node};
 use gannet_memory::Registration;
 use gannet_rdma::{Completion, Put, Request};
 use gannet_torus::Routes;
-use gannet_torus::link::{FrameError, Frames, Most};
+use gannet_torus::link::{FrameError, Frames, Link, Most};
 use gannet_torus::node::TorusNode;
 use gannet_torus::router::Arbitration;
 use gannet_wire::neighbour::{HostId, Order, PROOF_LEN, is_message};
@@ -341,7 +341,11 @@ impl Speaker for Host {
         let direction = self.member.direction(port);
         let Some((direction, node)) = direction.zip(self.node.as_mut()) else { return Ok(true) };
         node.accept(direction, frame, now)?;
+        let lacks_ns = node.link(direction).map_or(0, Link::lacks_for);
         self.member.hear_frame(port, now);
+        if lacks_ns >= self.patience.watchdog_ns {
+            self.member.lacks_frames(port, now);
+        }
         Ok(true)
     }
 

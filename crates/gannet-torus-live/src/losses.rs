@@ -38,6 +38,12 @@ impl Losses {
         self.is_lossy
     }
 
+    /// Frames come, but what was lost is lost again each time that it is sent; gives whether the cable counts as something else now.
+    pub(crate) fn stuck(&mut self, now: u64) -> bool {
+        (self.begin, self.frames, self.gaps) = (now, 0, 0);
+        !std::mem::replace(&mut self.is_lossy, true)
+    }
+
     /// A frame has come, before which others are missing or not; gives whether the cable counts as something else now.
     pub(crate) fn frame(&mut self, is_behind_gap: bool, now: u64) -> bool {
         self.frames = self.frames.saturating_add(1);
@@ -111,6 +117,18 @@ mod tests {
         let fresh = soon(0, 1).unwrap();
         // A third of the frames of a watchdog is far more than the losses need.
         assert!((fresh..fresh + WATCHDOG / 3).contains(&soon(5_500, 1).unwrap()));
+    }
+
+    #[test]
+    fn a_cable_that_brings_nothing_new_is_lossy_for_forty_watchdogs_more() {
+        let (mut losses, mut now) = (Losses::new(WATCHDOG), WATCHDOG);
+        assert!(losses.stuck(now));
+        assert_eq!(until_other(&mut losses, &mut now, WATCHDOG, 0.0), Some(39));
+        for _ in 0..100 {
+            now += WATCHDOG;
+            losses.stuck(now);
+            assert!(losses.is_lossy() && !losses.frame(false, now));
+        }
     }
 
     #[test]

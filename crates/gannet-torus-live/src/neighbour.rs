@@ -262,6 +262,13 @@ impl Neighbour {
         None
     }
 
+    /// For a whole watchdog frames of the link have come, and one that has to come before them has not.
+    pub fn lacks_frames(&mut self, now: u64, news: &mut dyn FnMut(News)) {
+        if self.losses.stuck(now) {
+            news(News::Lossy);
+        }
+    }
+
     /// A frame of the link has come from the other end, which is there then.
     pub fn hear_frame(&mut self, now: u64, news: &mut dyn FnMut(News)) {
         // Where frames prove nothing they only keep up what sealed messages have begun.

@@ -287,6 +287,11 @@ impl Member {
         self.with(port, now, |neighbour, news| neighbour.hear_frame(now, news));
     }
 
+    /// For a whole watchdog frames of the link have come by a port, and one that has to come before them has not.
+    pub fn lacks_frames(&mut self, port: usize, now: u64) {
+        self.with(port, now, |neighbour, news| neighbour.lacks_frames(now, news));
+    }
+
     /// A frame of the link goes by a port.
     pub fn frame_sent(&mut self, port: usize, now: u64) {
         if let Some(end) = self.ends.get_mut(port) {

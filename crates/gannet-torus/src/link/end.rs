@@ -603,6 +603,12 @@ impl Link {
             .fold(self.transmitter.credit_deadline(), u64::min)
     }
 
+    /// For how long packets have come, ns, without the one among them that is expected next: a line that carries most of what is sent,
+    /// but loses the same again and again, brings nothing.
+    pub fn lacks_for(&self) -> u64 {
+        self.receiver.lacks_for()
+    }
+
     /// The oldest packet that has arrived on virtual channel `vc`.
     pub fn front(&self, vc: u8) -> Option<Arrival> {
         self.receiver.fifo(vc)?.front()

@@ -56,6 +56,8 @@ pub(super) struct LinkReceiver {
     /// What that becomes when the packet under way is accepted.
     next: u32,
     resend: bool,
+    /// When the first and the last packet came, since the expected one, that is behind it.
+    ahead: Option<(u64, u64)>,
     /// Both ends number packets alike.
     accepting: bool,
     /// When the last word of the packet under way came.
@@ -80,6 +82,7 @@ impl LinkReceiver {
             expected: 0,
             next: 0,
             resend: false,
+            ahead: None,
             accepting: false,
             progress_at: 0,
         }
@@ -122,6 +125,11 @@ impl LinkReceiver {
         self.resend && self.config.retransmit
     }
 
+    /// For how long packets have come without the expected one among them.
+    pub(super) fn lacks_for(&self) -> u64 {
+        self.ahead.map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
     pub(super) fn accept_packets(&mut self, accepting: bool) {
         self.accepting = accepting;
     }
@@ -135,7 +143,7 @@ impl LinkReceiver {
     /// Begins a new numbering; packets that have arrived stay.
     pub(super) fn restart(&mut self) {
         self.abandon();
-        (self.expected, self.resend, self.accepting) = (0, false, false);
+        (self.expected, self.resend, self.ahead, self.accepting) = (0, false, None, false);
     }
 
     /// Takes the word of a word time.
@@ -364,6 +372,8 @@ impl LinkReceiver {
         if ahead > 0 {
             counters.sequence_gaps += 1;
             if self.config.retransmit {
+                let now = self.progress_at;
+                self.ahead = Some((self.ahead.map_or(now, |(first, _)| first), now));
                 self.refuse();
                 return false;
             }
@@ -384,7 +394,7 @@ impl LinkReceiver {
             }
         }
         self.stage = Stage::Start;
-        self.resend = false;
+        (self.resend, self.ahead) = (false, None);
         self.expected = self.next;
         counters.rx_packets += u64::from(received.is_some());
         received
@@ -440,6 +450,32 @@ mod tests {
         let footer = Footer { crc: 0, sequence, source: 0, time: 0 };
         let footer = footer.sealed(header, Crc32c::of(&payload)).to_word();
         [&header.to_le_bytes()[..], &payload, &footer.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn it_is_known_for_how_long_the_next_packet_lacks() {
+        let config = Config { form: Form::Frames { bytes: 8500 }, ..Config::default() };
+        let (mut receiver, mut counters) = (LinkReceiver::new(&config), Counters::default());
+        receiver.accept_packets(true);
+        let mut damaged = packet(1, 2);
+        damaged[20] ^= 1;
+        let all = [
+            (packet(0, 1), 10, 0),
+            // Nothing is known to lack where one is damaged that may have come before.
+            (damaged, 20, 0),
+            (packet(2, 2), 30, 0),
+            (packet(0, 1), 90, 0),
+            (packet(3, 3), 130, 100),
+            (packet(1, 2), 140, 0),
+            (packet(3, 3), 150, 0),
+            (packet(4, 3), 170, 20),
+        ];
+        for (bytes, now, lacks_for) in all {
+            let _ = receiver.packet(&bytes, now, &mut counters, None);
+            assert_eq!(receiver.lacks_for(), lacks_for, "at {now}");
+        }
+        receiver.restart();
+        assert_eq!(receiver.lacks_for(), 0);
     }
 
     #[test]
