@@ -102,6 +102,15 @@ impl Meeting {
         &self.interface
     }
 
+    /// The same for the interface that has the name now, if that is another one: a driver was loaded again, or a virtual interface made anew.
+    /// None while it is not up.
+    pub(super) fn anew(&self, socket: &CoalescedSocket) -> Option<(CoalescedSocket, Self)> {
+        let index = name_to_index(socket.descriptor(), &self.interface).ok()?;
+        let Interface { socket, index, .. } =
+            (index != self.index).then(|| Interface::open(&self.interface).ok())??;
+        Some((socket, Self::new(&self.interface, index, self.silence)))
+    }
+
     /// Whether what `sender` has sent may be of the other end.
     pub(super) fn hears(&mut self, sender: SocketAddr, datagram: &[u8]) -> bool {
         self.candidate = None;

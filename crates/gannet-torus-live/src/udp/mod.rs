@@ -92,6 +92,17 @@ impl UdpPort {
         self.socket.address()
     }
 
+    /// Goes over to the interface that has taken name and place of the one that this end was at: nothing comes by the socket there any more.
+    fn follow_interface(&mut self) -> io::Result<()> {
+        if let Other::Met(meeting) = &self.other
+            && let Some((socket, meeting)) = meeting.anew(&self.socket)
+        {
+            socket.set_buffers(BUFFER_BYTES)?;
+            (self.socket, self.other) = (socket, Other::Met(meeting));
+        }
+        Ok(())
+    }
+
     /// The same with frames of at most `bytes`.
     #[must_use]
     pub fn with_frames_of(mut self, bytes: usize) -> Self {
@@ -125,6 +136,9 @@ impl Port for UdpPort {
     }
 
     fn send(&mut self, frames: &[u8], frame: usize) -> io::Result<bool> {
+        if is_call(frames) {
+            self.follow_interface()?;
+        }
         let to = match &self.other {
             Other::At(peer) => *peer,
             // Of who is not known yet only the true one can read what is sealed.

@@ -64,11 +64,7 @@ impl End {
 /// Two namespaces with a cable between their interfaces v0, or why this process may not have them.
 pub fn cable() -> Result<[End; 2], String> {
     let ends = [End::new()?, End::new()?];
-    let [a, b] = [&ends[0].0, &ends[1].0];
-    ip(&format!("link add v0 netns {a} type veth peer name v0 netns {b}"))?;
-    for end in [a, b] {
-        ip(&format!("-n {end} link set v0 up"))?;
-    }
+    join(ends.each_ref())?;
     Ok(ends)
 }
 
@@ -99,6 +95,42 @@ fn an_interface_that_is_no_end_of_a_cable_is_told_with_what_to_do() {
     end.within(|| std::fs::write("/proc/sys/net/ipv6/conf/v0/disable_ipv6", "0")).unwrap();
     let _first = end.within(|| UdpPort::open_at("v0", SILENCE)).unwrap();
     assert!(matches!(open(), Err(InterfaceError::Taken)));
+}
+
+/// Joins the interfaces v0 of two namespaces.
+fn join([a, b]: [&End; 2]) -> Result<(), String> {
+    ip(&format!("link add v0 netns {} type veth peer name v0 netns {}", a.0, b.0))?;
+    [a, b].iter().try_for_each(|end| ip(&format!("-n {} link set v0 up", end.0)))
+}
+
+#[test]
+fn an_interface_that_is_made_anew_is_used_again() {
+    let ends = match cable() {
+        Ok(ends) => ends,
+        Err(why) => return skipped("an interface that is made anew", &why),
+    };
+    let [a, b] = &ends;
+    let open = |end: &End| end.within(|| UdpPort::open_at("v0", SILENCE)).unwrap();
+    let mut ports = [open(a), open(b)];
+    let mut meet = || {
+        let begin = Instant::now();
+        let mut heard = [false; 2];
+        while heard != [true; 2] {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{heard:?}");
+            for (end, port) in ends.iter().zip(&mut ports) {
+                // An interface that has no address yet, or is gone, sends nothing.
+                let _sent = end.within(|| port.send(&call(), call().len()));
+            }
+            thread::sleep(Duration::from_millis(20));
+            for (heard, port) in heard.iter_mut().zip(&mut ports) {
+                while let Ok(false) = port.receive(&mut |_| *heard = true) {}
+            }
+        }
+    };
+    meet();
+    ip(&format!("-n {} link delete v0", a.0)).unwrap();
+    join([a, b]).unwrap();
+    meet();
 }
 
 /// Three interfaces of namespaces on one bridge, as at the ends of a cable that is plugged elsewhere.
