@@ -118,16 +118,22 @@ impl Handle {
         Ok(self.user.get(remote(from), to, length)?)
     }
 
-    pub fn poll(&mut self) -> Option<Completion> {
-        self.user.poll()
+    /// The next thing that happened; fails when the node has ended and nothing is left to be told.
+    pub fn poll(&mut self) -> Result<Option<Completion>, Failed> {
+        let completion = self.user.poll();
+        if completion.is_none() {
+            self.check_node()?;
+        }
+        Ok(completion)
     }
 
     pub fn wait(&mut self, most: Duration) -> Result<(), Failed> {
         self.user.wait(most).map_err(Failed::new)
     }
 
-    pub fn has_ended(&self) -> bool {
-        self.user.has_ended()
+    /// Fails when the node of this host has ended.
+    pub fn check_node(&self) -> Result<(), Failed> {
+        if self.user.has_ended() { Err(UserError::Ended.into()) } else { Ok(()) }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use gannet_fabric::torus::user::Completion;
 
-use crate::handle::{ENDED, Failed, Handle, number};
+use crate::handle::{Failed, Handle, number};
 
 thread_local! {
     /// Why the last function of this thread failed that did.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn gannet_torus_place(torus: *mut Handle, out: *mut TorusP
     let (process, node, nodes) = handle.place();
     // SAFETY: the caller promises memory for a place.
     unsafe { give(out, TorusPlace { process, node, nodes }) };
-    if handle.has_ended() { ENDED } else { c_int::from(nodes > 0) }
+    told(handle.check_node().map(|()| c_int::from(nodes > 0)))
 }
 
 /// Registers new memory.
@@ -211,12 +211,14 @@ pub unsafe extern "C" fn gannet_torus_get(
 pub unsafe extern "C" fn gannet_torus_poll(torus: *mut Handle, out: *mut TorusCompletion) -> c_int {
     // SAFETY: the caller promises a handle that nobody else uses now.
     let handle = unsafe { &mut *torus };
-    let Some(completion) = handle.poll() else {
-        return if handle.has_ended() { ENDED } else { 0 };
-    };
-    // SAFETY: the caller promises memory for a completion.
-    unsafe { give(out, in_c(completion)) };
-    1
+    told(handle.poll().map(|polled| match polled {
+        None => 0,
+        Some(completion) => {
+            // SAFETY: the caller promises memory for a completion.
+            unsafe { give(out, in_c(completion)) };
+            1
+        }
+    }))
 }
 
 /// Sleeps until something has happened.
@@ -255,9 +257,15 @@ fn in_c(completion: Completion) -> TorusCompletion {
 
 #[cfg(test)]
 mod tests {
-    use std::ptr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+    use std::{ptr, thread};
+
+    use gannet_torus_live::users::memory::NodeMemory;
+    use gannet_torus_live::users::{Seat, Users};
 
     use super::*;
+    use crate::handle::ENDED;
 
     #[test]
     fn a_node_that_is_not_there_is_told_in_words() {
@@ -270,5 +278,43 @@ mod tests {
         assert!(text.contains("no node of a torus answers"), "{text}");
         // SAFETY: nothing is closed.
         unsafe { gannet_torus_close(ptr::null_mut()) };
+    }
+
+    #[test]
+    fn that_the_node_has_ended_is_told_in_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node");
+        let (mut users, stop) = (Users::listen(&path).unwrap(), AtomicBool::new(false));
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let mut torus = ptr::null_mut();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut memory, begin) = (NodeMemory::default(), Instant::now());
+                while !stop.load(Ordering::Relaxed) {
+                    let now = begin.elapsed().as_nanos() as u64;
+                    users.serve(Seat::Idle(&mut memory), now);
+                    thread::sleep(Duration::from_millis(1));
+                }
+                drop(users);
+            });
+            // SAFETY: a text, and memory for a pointer.
+            let opened = unsafe { gannet_torus_open(path.as_ptr(), 0, &mut torus) };
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(opened, 0);
+        });
+        // SAFETY: the text of this thread, which stays until the next failure.
+        let text = || unsafe { CStr::from_ptr(gannet_torus_error()) }.to_str().unwrap();
+        let begin = Instant::now();
+        // SAFETY: a handle, and nowhere to write to.
+        while unsafe { gannet_torus_poll(torus, ptr::null_mut()) } != ENDED {
+            assert!(begin.elapsed() < Duration::from_secs(30), "it is not told");
+        }
+        assert!(text().contains("has ended"), "{}", text());
+        told(Err(Failed::new("something else")));
+        // SAFETY: a handle, and nowhere to write to.
+        assert_eq!(unsafe { gannet_torus_place(torus, ptr::null_mut()) }, ENDED);
+        assert!(text().contains("has ended"), "{}", text());
+        // SAFETY: it is used no more.
+        unsafe { gannet_torus_close(torus) };
     }
 }

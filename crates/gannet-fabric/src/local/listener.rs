@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, chmod, unlink};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with, sockopt,
 };
+
+/// How long a process waits for who listens to take its connection.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A socket that waits for other processes; its name is taken away again when it is dropped.
 #[derive(Debug)]
@@ -67,11 +71,25 @@ impl Drop for Listener {
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// When nobody listens there.
+/// When nobody listens there; [`io::ErrorKind::TimedOut`] when who listens takes no connections for 5 s.
 pub fn connected(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    connected_within(path, PATIENCE)
+}
+
+fn connected_within(path: &Path, wait: Duration) -> io::Result<OwnedFd> {
+    let (socket, address) = (socket()?, SocketAddrUnix::new(path)?);
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(wait))?;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(socket),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let text = "who listens there takes no connections, and may be halted";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -81,5 +99,29 @@ fn socket() -> io::Result<OwnedFd> {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_no_connections_is_not_waited_for_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("halted");
+        let listener = Listener::bind(&path).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connected_within(&path, Duration::from_millis(50)) {
+                Ok(socket) => waiting.push(socket),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 100, "all are queued");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("takes no connections"), "{error}");
+        assert!(listener.next().unwrap().is_some());
+        connected_within(&path, Duration::from_secs(5)).unwrap();
     }
 }

@@ -6,6 +6,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -119,7 +120,12 @@ pub fn node() -> Result<PathBuf, NodeError> {
     if let Some(path) = env::var_os(NODE_VARIABLE).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    only(PROCESSES, |path| connected(path).is_ok()).map_err(|error| match error {
+    // One that is halted is there all the same; who uses it is told so.
+    let is_there = |path: &Path| match connected(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::TimedOut,
+    };
+    only(PROCESSES, is_there).map_err(|error| match error {
         NodeError::Several { count, first } => NodeError::Which { count, first },
         error => error,
     })

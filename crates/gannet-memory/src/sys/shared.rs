@@ -35,7 +35,8 @@ pub enum Kind {
     /// Memory of a PCI device: a file of the kernel (`resourceN`, or `resourceN_wc`, which combines writes). Its length is the
     /// device's. Writes are posted; each read waits for the device.
     Device,
-    /// An ordinary file, which whoever may write it can also cut short.
+    /// An ordinary file, which whoever may write it can also cut short; or one of huge pages, of which a hole is filled again only while the
+    /// system has huge pages left, however the file is sealed.
     File,
 }
 
@@ -44,9 +45,7 @@ impl Kind {
     fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: a call on a descriptor that is open, with numbers only.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals >= 0 && seals & SEALS == SEALS {
-            return Ok(Self::Sealed);
-        }
+        let is_sealed = seals >= 0 && seals & SEALS == SEALS;
         // SAFETY: zeros are a valid `statfs`, which the call fills.
         let file_system = unsafe {
             let mut stat: libc::statfs = std::mem::zeroed();
@@ -55,7 +54,12 @@ impl Kind {
             }
             stat.f_type
         };
-        Ok(if file_system == libc::SYSFS_MAGIC { Self::Device } else { Self::File })
+        Ok(match file_system {
+            libc::SYSFS_MAGIC => Self::Device,
+            libc::HUGETLBFS_MAGIC => Self::File,
+            _ if is_sealed => Self::Sealed,
+            _ => Self::File,
+        })
     }
 }
 
@@ -63,8 +67,8 @@ impl Kind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// Its length could change while it is mapped, and the next access would end this process.
-    #[error("the descriptor is neither sealed memory nor memory of a PCI device")]
+    /// Its length could change while it is mapped, or its pages go, and the next access would end this process.
+    #[error("the descriptor is neither sealed memory of ordinary pages nor memory of a PCI device")]
     Unsealed,
     /// It has another length than it should.
     #[error("the shared memory has {got} bytes and should have {expected}")]
@@ -267,7 +271,8 @@ impl SharedRegion {
         self.mapping.copy_to(offset, &to.mapping, to_offset, len);
     }
 
-    /// Reads from `source` by one system call, at most `len` bytes, to `offset` and what follows; gives how many bytes came.
+    /// Reads at most `len` bytes from `source` to `offset` and what follows; gives how many bytes came. It does not wait for them where the
+    /// kernel offers that (`RWF_NOWAIT`: for sockets and tun devices since 6.5); elsewhere the flags of `source` say whether it does.
     ///
     /// # Errors
     /// Those of `read(2)`.
@@ -277,12 +282,21 @@ impl SharedRegion {
     pub fn read_from(&self, offset: usize, len: usize, source: impl AsFd) -> io::Result<usize> {
         self.begin_to_write();
         let to = self.mapping.address(offset, len).as_ptr();
+        let (source, part) = (source.as_fd(), libc::iovec { iov_base: to.cast(), iov_len: len });
         // SAFETY: the `len` bytes are mapped for writing as long as `self` lives, and none of them is ever lent out but as an atomic word, which others write at any time.
-        let count = unsafe { libc::read(source.as_fd().as_raw_fd(), to.cast(), len) };
-        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+        let read = unsafe { libc::preadv2(source.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
+        counted(read).or_else(|error| match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => {
+                // SAFETY: as before.
+                let read = unsafe { libc::read(source.as_raw_fd(), to.cast(), len) };
+                counted(read)
+            }
+            _ => Err(error),
+        })
     }
 
-    /// Writes the `len` bytes from `offset` on to `target` by one system call; gives how many it took.
+    /// Writes the `len` bytes from `offset` on to `target`; gives how many it took. It waits no more than
+    /// [`read_from`](Self::read_from) does.
     ///
     /// # Errors
     /// Those of `write(2)`.
@@ -291,9 +305,17 @@ impl SharedRegion {
     /// When the range is not inside the region.
     pub fn write_to(&self, offset: usize, len: usize, target: impl AsFd) -> io::Result<usize> {
         let from = self.mapping.address(offset, len).as_ptr();
+        let (target, part) = (target.as_fd(), libc::iovec { iov_base: from.cast(), iov_len: len });
         // SAFETY: the `len` bytes are mapped as long as `self` lives; the kernel copies them, whoever writes them meanwhile.
-        let count = unsafe { libc::write(target.as_fd().as_raw_fd(), from.cast(), len) };
-        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+        let written = unsafe { libc::pwritev2(target.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
+        counted(written).or_else(|error| match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => {
+                // SAFETY: as before.
+                let written = unsafe { libc::write(target.as_raw_fd(), from.cast(), len) };
+                counted(written)
+            }
+            _ => Err(error),
+        })
     }
 
     #[inline]
@@ -342,6 +364,11 @@ impl AsFd for SharedRegion {
     }
 }
 
+/// Bytes that a system call has read or written, which gave -1 if it failed.
+fn counted(count: isize) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
 /// Length of the pages of which a region has a whole number.
 const PAGE_BYTES: usize = 4096;
 
@@ -377,11 +404,32 @@ mod tests {
         let mut bytes = [1; 8];
         region.read(3999, &mut bytes);
         assert_eq!(&bytes, b"\0gannet\0");
-        near.set_nonblocking(true).unwrap();
-        let error = region.read_from(0, 1, &near).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        // Of these the kernel does not know `RWF_NOWAIT`.
+        let maps = std::fs::File::open("/proc/self/maps").unwrap();
+        assert!(region.read_from(200, 96, &maps).unwrap() > 0);
+        // SAFETY: a descriptor that is given is fresh.
+        let event = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+        assert_eq!(region.write_to(0, 8, &event).unwrap(), 8);
         let null = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(region.write_to(0, 1, &null).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn a_socket_is_not_waited_for_whatever_its_flags() {
+        let region = SharedRegion::new(4096).unwrap();
+        let (near, _far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let (mut byte, file) = ([0_u8], near.as_raw_fd());
+        let part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+        // SAFETY: the part is one byte, which nobody else uses.
+        let read = counted(unsafe { libc::preadv2(file, &part, 1, -1, libc::RWF_NOWAIT) });
+        if read.unwrap_err().raw_os_error() == Some(libc::EOPNOTSUPP) {
+            let what = "reading of a socket that would wait";
+            return gannet_measure::testing::skipped(what, "the kernel has no RWF_NOWAIT for it");
+        }
+        let error = region.read_from(0, 1, &near).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let error = (0..100_000).find_map(|_| region.write_to(0, 4096, &near).err()).unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
@@ -431,6 +479,23 @@ mod tests {
         assert!(matches!(refusal, AttachError::Length { expected: 8192, got: 4096 }), "{refusal}");
         let file: std::fs::File = region.descriptor(Access::Write).unwrap().into();
         assert!(file.set_len(0).is_err() && file.set_len(1 << 20).is_err());
+    }
+
+    #[test]
+    fn huge_pages_that_could_be_taken_away_are_refused() {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
+        // SAFETY: the name is a string that ends with zero; a descriptor that is given is fresh.
+        let file = match unsafe { libc::memfd_create(c"huge".as_ptr(), flags) } {
+            -1 => return gannet_measure::testing::skipped("memory of huge pages", "there is none"),
+            // SAFETY: the kernel has just opened it for us.
+            file => unsafe { std::fs::File::from_raw_fd(file) },
+        };
+        let bytes = 1 << 30;
+        file.set_len(bytes).unwrap();
+        // SAFETY: a call on a descriptor that is open, with numbers only.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) }, 0);
+        let refusal = SharedRegion::attach(file.into(), bytes, Access::Write).unwrap_err();
+        assert!(matches!(refusal, AttachError::Unsealed), "{refusal}");
     }
 
     fn tempfile() -> std::fs::File {

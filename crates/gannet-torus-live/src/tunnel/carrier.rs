@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use gannet_lattice::{Lattice, Node};
 use gannet_wire::torus_user::{Operation, Outcome, Place, Post};
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat, major, minor};
 
 use super::lane::Lane;
 use super::{
@@ -15,6 +15,8 @@ use super::{
 use crate::addresses::Addresses;
 use crate::users::memory::{NodeMemory, Slot};
 
+/// Numbers of `/dev/net/tun`.
+const TUN: (u32, u32) = (10, 200);
 /// Packets that are read from the device before what has arrived has its turn.
 const PACKETS_AT_ONCE: usize = 16;
 /// From one look at a device that had no packet to the next while the node does not sleep, ns.
@@ -117,10 +119,15 @@ impl Carrier {
         let (nodes, ring_bytes) = (lattice.nodes(), ring_bytes(lattice.nodes() as u64));
         let has = |slot, bytes| all.region(slot).is_some_and(|it| it.len() as u64 >= bytes);
         // Files of other kinds may make who reads them wait.
-        let kind = FileType::from_raw_mode(fstat(&device).ok()?.st_mode);
-        if !matches!(kind, FileType::CharacterDevice | FileType::Socket) {
+        let stat = fstat(&device).ok()?;
+        let is_able = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::CharacterDevice => (major(stat.st_rdev), minor(stat.st_rdev)) == TUN,
+            kind => kind == FileType::Socket,
+        };
+        if !is_able {
             return None;
         }
+        // For kernels before 6.5, which cannot be asked not to wait by the call itself. The process can take the flag back.
         let flags = fcntl_getfl(&device).ok()?;
         fcntl_setfl(&device, flags | OFlags::NONBLOCK).ok()?;
         let fits =

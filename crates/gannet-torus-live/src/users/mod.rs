@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use gannet_memory::{Access, SharedRegion};
 use gannet_rdma::{Completion, Engine, Failure, Reason, Request};
 use gannet_wire::torus_user::{Message, Outcome, Place, Reach, Refused};
 use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::process::geteuid;
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use self::memory::NodeMemory;
 use self::process::{Posted, Process};
@@ -34,6 +35,8 @@ const HELLO_NS: u64 = 1_000_000_000;
 const LOOK_NS: u64 = 1_000_000;
 /// In the place of the time of the next look: none is due before the node is woken, or has been busy for a while.
 const ASLEEP: u64 = u64::MAX;
+/// For how long nobody is let in after the system had no descriptor for who came, ns.
+const FULL_NS: u64 = 100_000_000;
 /// Longest region, bytes.
 const REGION_BYTES_MAX: u64 = 4 << 30;
 /// Processes that ask for no number get one from here on.
@@ -101,24 +104,30 @@ pub struct Users {
     attach: Sender<Attached>,
     attached: Receiver<Attached>,
     attaching: Vec<u16>,
-    wake: OwnedFd,
+    wake: Arc<OwnedFd>,
     look_at: u64,
+    /// When processes are let in again, while the system has no descriptor for them.
+    accept_at: Option<u64>,
     next_number: u16,
     counters: Counters,
 }
 
 impl Users {
-    /// Serves the processes that connect at `path`, where nothing may be.
+    /// Serves the processes that connect at `path`, where nothing may be. Each of their regions takes a descriptor, so the
+    /// limit of this process on them is raised as far as it may be.
     ///
     /// # Errors
     /// When the path is taken or too long, or the system has not what it takes.
     pub fn listen(path: &Path) -> io::Result<Self> {
+        raise_descriptors();
         let listener = Listener::bind(path)?;
         let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let nobody = epoll::EventData::new_u64(0);
-        epoll::add(&watch, &listener, nobody, epoll::EventFlags::IN)?;
-        epoll::add(&watch, &wake, nobody, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        // By edges: who cannot be let in yet does not keep the node awake.
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&watch, &listener, nobody, edge)?;
+        epoll::add(&watch, &wake, nobody, edge)?;
         let (attach, attached) = channel();
         Ok(Self {
             listener,
@@ -130,8 +139,9 @@ impl Users {
             attach,
             attached,
             attaching: Vec::new(),
-            wake,
+            wake: Arc::new(wake),
             look_at: 0,
+            accept_at: None,
             next_number: NUMBERS_FROM,
             counters: Counters::default(),
         })
@@ -175,17 +185,18 @@ impl Users {
     /// When there is something to do at the latest.
     pub fn next_deadline(&self) -> Option<u64> {
         let carried = self.processes.iter().filter_map(Process::next_deadline);
-        self.hello_deadline().into_iter().chain(carried).min()
+        self.callers_deadline().into_iter().chain(carried).min()
     }
 
-    /// When a process has to have said hello at the latest.
-    fn hello_deadline(&self) -> Option<u64> {
-        self.callers.iter().map(|(_, since)| since + HELLO_NS).min()
+    /// When a process has to have said hello, or those who wait are let in again.
+    fn callers_deadline(&self) -> Option<u64> {
+        let hello = self.callers.iter().map(|(_, since)| since + HELLO_NS);
+        hello.chain(self.accept_at).min()
     }
 
     /// Hears what processes say, takes what they post, and wakes those that were told something.
     pub fn serve(&mut self, mut seat: Seat<'_>, now: u64) {
-        let is_due = now >= self.look_at || self.hello_deadline().is_some_and(|at| now >= at);
+        let is_due = now >= self.look_at || self.callers_deadline().is_some_and(|at| now >= at);
         if is_due || self.look_at == ASLEEP {
             self.look_at = now + LOOK_NS;
         }
@@ -280,9 +291,16 @@ impl Users {
 
     /// Lets processes in that want to connect.
     fn accept(&mut self, now: u64) {
-        while self.callers.len() < PROCESSES_MAX
-            && let Ok(Some(socket)) = self.listener.next()
-        {
+        if self.accept_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.accept_at = None;
+        while self.callers.len() < PROCESSES_MAX {
+            let socket = match self.listener.next() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => return self.accept_at = Some(now + FULL_NS),
+            };
             let Ok(line) = Line::new(socket, Duration::from_secs(1)) else { continue };
             let is_own = line.user().is_ok_and(|user| user == geteuid().as_raw() || user == 0);
             if is_own && self.watch(&line, false).is_ok() {
@@ -351,6 +369,13 @@ impl Users {
                     let asked = Asked { process, region, reach, bytes, address };
                     self.attach(at, asked, file);
                 }
+                // The system had no descriptor for it, or none came.
+                Ok(Some((Message::Register { region, .. }, None))) => {
+                    process.tell(Message::Refused { reason: Refused::Attach, region });
+                }
+                Ok(Some((Message::Carry { region, .. }, None))) => {
+                    process.tell(Message::Refused { reason: Refused::Device, region });
+                }
                 Ok(Some((Message::Deregister { region }, _))) => {
                     process.deregister(region, seat, now);
                 }
@@ -384,13 +409,11 @@ impl Users {
         if let Some(reason) = refused {
             return process.tell(Message::Refused { reason, region: asked.region });
         }
-        let (attach, wake) = (self.attach.clone(), self.wake.try_clone());
+        let (attach, wake) = (self.attach.clone(), Arc::clone(&self.wake));
         let map = move || {
             let region = SharedRegion::attach(file, asked.bytes, Access::Write).ok();
             let _sent = attach.send((asked, region));
-            if let Ok(wake) = wake {
-                let _woken = rustix::io::write(&wake, &1u64.to_ne_bytes());
-            }
+            let _woken = rustix::io::write(&wake, &1u64.to_ne_bytes());
         };
         match thread::Builder::new().name("attach".into()).spawn(map) {
             Ok(_) => self.attaching.push(asked.process),
@@ -415,6 +438,12 @@ impl Users {
             Err(reason) => Message::Refused { reason, region: number },
         });
     }
+}
+
+/// Raises the limit on descriptors as far as this process may. If the system refuses, the old limit has to do.
+fn raise_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn outcome_of(failure: Option<Failure>) -> Outcome {

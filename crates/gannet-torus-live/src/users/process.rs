@@ -10,7 +10,7 @@ use gannet_rdma::{Get, PostError, Put, Request};
 use gannet_wire::torus_user::{
     Completion, Message, Operation, Outcome, POSTS_MAX, Place, Post, Reach, Refused, WORDS,
 };
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::Seat;
 use super::memory::{NodeMemory, PAGE, Slot};
@@ -415,7 +415,13 @@ impl Process {
     /// Wakes it if it was told something and sleeps.
     pub fn wake(&mut self) {
         if std::mem::take(&mut self.is_told) && self.completions.must_wake() {
-            let _woken = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            // The process can have cleared `O_NONBLOCK` and filled the counter. One that is full wakes it, too.
+            let mut wake = [PollFd::new(&self.wake, PollFlags::OUT)];
+            let has_room = poll(&mut wake, Some(&Timespec::default())).is_ok()
+                && wake[0].revents().contains(PollFlags::OUT);
+            if has_room {
+                let _woken = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            }
         }
     }
 

@@ -1,20 +1,29 @@
 //! Processes that use the nodes of their hosts, each on a thread of its own.
 
 use std::collections::HashSet;
+use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
+use gannet_fabric::local::{Line, connected};
 use gannet_lattice::Node;
+use gannet_measure::testing::skipped;
 use gannet_memory::SharedRegion;
 use gannet_torus_live::tunnel::{self, PROCESS, RINGS_ADDRESS};
 use gannet_torus_live::user::{
     Completion, Local, Reach, RegionId, Remote, Request, User, UserError,
 };
-use gannet_wire::torus_user::{Outcome, Refused};
+use gannet_torus_live::users::memory::NodeMemory;
+use gannet_torus_live::users::{Seat, Users};
+use gannet_wire::torus_user::{Message, Outcome, Refused};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::host::{machine_with_users, stop, wait_for};
 
@@ -82,9 +91,7 @@ fn read(user: &User, region: RegionId, offset: usize, length: usize) -> Vec<u8> 
 /// Whether what wakes the process becomes readable within so long.
 fn is_woken(user: &User, within: Duration) -> bool {
     let mut descriptors = user.descriptors().map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
-    let within =
-        Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
-    poll(&mut descriptors, Some(&within)).unwrap() > 0
+    poll(&mut descriptors, Some(&Timespec::try_from(within).unwrap())).unwrap() > 0
 }
 
 #[test]
@@ -301,6 +308,144 @@ fn a_device_is_carried_for_one_process_with_the_memory_that_it_takes() {
     user.deregister(buffers).unwrap();
     assert!(!user.is_carried(device), "its memory is gone");
     stop(hosts);
+}
+
+#[test]
+fn a_device_that_would_make_its_node_wait_stops_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let (device, program) = UnixDatagram::pair().unwrap();
+    let mut byte = [0];
+    let (mut parts, nowhere) = ([IoSliceMut::new(&mut byte)], u64::MAX);
+    let read = preadv2(&device, &mut parts, nowhere, ReadWriteFlags::NOWAIT);
+    if read == Err(Errno::OPNOTSUPP) {
+        let what = "a_device_that_would_make_its_node_wait_stops_nobody";
+        return skipped(what, "the kernel has no RWF_NOWAIT for sockets");
+    }
+    let hosts = machine_with_users("2", directory.path());
+    let mut user = user(directory.path(), 0, PROCESS);
+    let rings = 2 * tunnel::ring_bytes(2) as usize;
+    let rings = memory(&mut user, rings, RINGS_ADDRESS, Reach::Own);
+    let buffers = memory(&mut user, 16 << 20, 0, Reach::Own);
+    let carried = user.carry(device.as_fd(), rings, buffers, 10).unwrap();
+    device.set_nonblocking(false).unwrap();
+    // The node reads this one, and then looks for another.
+    program.send(&[0; 100]).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    user.take_back(carried).unwrap();
+    stop(hosts);
+}
+
+#[test]
+fn what_wakes_a_process_makes_its_node_wait_for_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let (mut near, mut beside) = (user(directory.path(), 0, 1), user(directory.path(), 0, 2));
+    let own = memory(&mut near, 4096, ADDRESS, Reach::Write);
+    let [woken, _] = near.descriptors();
+    fcntl_setfl(woken, fcntl_getfl(woken).unwrap() - OFlags::NONBLOCK).unwrap();
+    rustix::io::write(woken, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    assert!(near.may_sleep());
+    let remote = Remote { node: near.place().unwrap().node, process: 1, address: ADDRESS };
+    near.put(Local { region: own, offset: 8 }, remote, 8, 0).unwrap();
+    assert!(matches!(next(&mut near), Completion::Done { .. } | Completion::Arrived { .. }));
+
+    let source = memory(&mut beside, 4096, 0, Reach::Own);
+    let posted = beside.put(Local { region: source, offset: 0 }, remote, 8, 0).unwrap();
+    assert_eq!(outcome(&mut beside, posted), Outcome::Done);
+    stop(hosts);
+}
+
+#[test]
+fn what_comes_without_its_descriptor_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = machine_with_users("2", directory.path());
+    let socket = connected(&directory.path().join("n00")).unwrap();
+    let line = Line::<Message>::new(socket, PATIENCE).unwrap();
+    line.send(&Message::Hello { process: 5 }, None, true).unwrap();
+    let next = || line.receive(true).unwrap().expect("it is not let go").0;
+    while !matches!(next(), Message::Place(_)) {}
+    let asked = [
+        (
+            Message::Register { region: 3, reach: Reach::Own, bytes: 4096, address: 0 },
+            Refused::Attach,
+        ),
+        (Message::Carry { region: 3, rings: 1, buffers: 2, first: 10 }, Refused::Device),
+    ];
+    for (message, reason) in asked {
+        line.send(&message, None, true).unwrap();
+        let mut answers = std::iter::repeat_with(next);
+        let answer = answers.find(|answer| !matches!(answer, Message::Place(_)));
+        assert_eq!(answer, Some(Message::Refused { reason, region: 3 }));
+    }
+    stop(hosts);
+}
+
+/// In the environment of a process that is to be a node: where its socket is.
+const NODE: &str = "GANNET_TEST_NODE";
+
+/// Serves processes at `path` with few descriptors, but for those that it may take.
+fn serve_with_few_descriptors(path: &Path) {
+    let few = Rlimit { current: Some(32), maximum: Some(100) };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let (mut users, mut memory) = (Users::listen(path).unwrap(), NodeMemory::default());
+    let (begin, mut turns) = (Instant::now(), 0);
+    let now = || begin.elapsed().as_nanos() as u64;
+    while begin.elapsed() < PATIENCE {
+        users.serve(Seat::Idle(&mut memory), now());
+        if users.may_sleep() {
+            let deadline = users.next_deadline().unwrap_or(u64::MAX).saturating_sub(now());
+            let most = Duration::from_nanos(deadline).min(PATIENCE);
+            let mut descriptor = [PollFd::from_borrowed_fd(users.descriptor(), PollFlags::IN)];
+            poll(&mut descriptor, Some(&Timespec::try_from(most).unwrap())).unwrap();
+            users.woken();
+        }
+        turns += 1;
+        assert!(turns < 5000, "it does not sleep");
+    }
+}
+
+#[test]
+fn a_node_without_descriptors_says_so_and_sleeps() {
+    if let Some(path) = env::var_os(NODE) {
+        return serve_with_few_descriptors(Path::new(&path));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node");
+    let mut node = Command::new(env::current_exe().unwrap())
+        .args(["users::a_node_without_descriptors_says_so_and_sleeps", "--exact", "--nocapture"])
+        .env(NODE, &path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    let mut first = loop {
+        match User::connect(&path, None) {
+            Ok(user) => break user,
+            Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    // More than it has descriptors before it asks for all that it may have.
+    let regions: Vec<_> = (0..64).map(|_| memory(&mut first, 4096, 0, Reach::Own)).collect();
+    let mut second = User::connect(&path, None).unwrap();
+    let refused = loop {
+        let asked = Instant::now();
+        if let Err(error) = second.register(SharedRegion::new(4096).unwrap(), 0, Reach::Own) {
+            assert!(asked.elapsed() < Duration::from_secs(2), "it says nothing for long");
+            break error;
+        }
+    };
+    assert!(matches!(refused, UserError::Refused(Refused::Attach)), "{refused}");
+    let third = thread::spawn(move || User::connect(&path, None).map(drop));
+    thread::sleep(Duration::from_secs(1));
+    assert!(!third.is_finished(), "it has descriptors");
+    for region in regions {
+        first.deregister(region).unwrap();
+    }
+    third.join().unwrap().unwrap();
+    assert!(node.try_wait().unwrap().is_none(), "the node has ended");
+    node.kill().unwrap();
+    node.wait().unwrap();
 }
 
 #[test]
