@@ -100,16 +100,11 @@ pub fn reference_pages(check: &mut Check) -> Result<Outcome> {
 /// built apart, since loom takes the place of the atomics of the standard library.
 pub fn memory_model(check: &mut Check) -> Result<Outcome> {
     let mut command = cargo(check);
-    command.args([
-        "test",
-        "--package",
-        "gannet-memory",
-        "--package",
-        "gannet-fabric",
-        "--lib",
-        "model",
-    ]);
+    command.args(["test", "--package", "gannet-memory", "--package", "gannet-fabric", "--lib"]);
     command.arg("--target-dir").arg(check.target.join("loom")).env("RUSTFLAGS", "--cfg loom");
+    // Only the walk through the interleavings has much to compute.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+    command.args(["--config", "profile.dev.package.loom.opt-level=1", "model"]);
     // Three switches at any places find all that is known to go wrong, in ten seconds.
     command.env("LOOM_MAX_PREEMPTIONS", if check.long { "4" } else { "3" });
     finish(&mut command)
@@ -127,6 +122,13 @@ pub fn cargo(check: &Check) -> Command {
         Command::new(cargo)
     };
     command.current_dir(&check.root);
+    // What the outer cargo tells of this program makes build scripts run again that a cargo of the user has run.
+    let outer = std::env::vars_os().map(|(name, _)| name);
+    let is_of_outer = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    outer.filter(is_of_outer).for_each(|name| _ = command.env_remove(name));
     // What helps to build again after small changes takes as much of the disk as all else.
     command.env("CARGO_INCREMENTAL", "0");
     command
