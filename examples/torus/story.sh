@@ -155,7 +155,8 @@ tell "it is plugged in again, crosswise with the cable beside it: to ${D/e/ port
 pull "cable$BESIDE"
 plug cable0 "$A" "$D"
 plug "cable$BESIDE" "$C" "$B"
-wait_for "it should go to"
+# As soon as one of the two is heard, it alone seems to be wrong.
+wait_for "swap it with"
 status 0
 sleep "$PAUSE"
 

@@ -1,6 +1,9 @@
 //! Places at which the rings of sources wait for their senders, and the builder for its readout.
 
-use gannet_fabric::clop::{self, FabricConfig};
+use std::io;
+
+use gannet_fabric::clop::{self, Backend, FabricConfig};
+use gannet_fabric::torus::here::NODE_VARIABLE;
 
 use super::{Check, Needs, Verdict};
 
@@ -35,8 +38,32 @@ fn check(ring: &FabricConfig) -> Check {
             Check::new(name, "can be had; senders of this user", Verdict::Ok, reason)
         }
         Ok(()) => Check::new(name, "can be had; senders with the secret", Verdict::Ok, reason),
-        Err(error) => Check::new(name, error, Verdict::Bad, reason)
-            .fixed_by("# end the program that has it, or choose another place or secret"),
+        Err(error) => {
+            let remedy = remedy(&error, ring.backend);
+            Check::new(name, error, Verdict::Bad, reason).fixed_by(remedy)
+        }
+    }
+}
+
+/// What to do where a ring cannot be had.
+fn remedy(error: &clop::Error, backend: Backend) -> String {
+    let kind = match error {
+        clop::Error::Listen { cause, .. } => cause.kind(),
+        clop::Error::Secret(_) | clop::Error::NoSecretFile(_) => {
+            return "# mend secret_file, and have the same secret on the side of the sender".into();
+        }
+        _ => return "# mend it in the configuration".into(),
+    };
+    match (kind, backend) {
+        // What the system says of a place has a kind of its own.
+        (io::ErrorKind::Other, Backend::Torus) => format!(
+            "# start `gannet torus node` on this host, or set the variable {NODE_VARIABLE} to the socket for processes of \
+             the node to use"
+        ),
+        (io::ErrorKind::AddrInUse, _) => {
+            "# end the program that has it, or choose another place".into()
+        }
+        _ => "# choose another place".into(),
     }
 }
 
@@ -46,7 +73,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use gannet_fabric::clop::Backend;
 
     #[test]
     fn a_builder_needs_its_secret_on_both_sides_and_its_place_on_one() {
@@ -80,11 +106,22 @@ mod tests {
         let mut secret = FabricConfig::new(Backend::Udp, "127.0.0.1:0");
         secret.secret_file = Some(directory.path().join("secret"));
         assert!(check(&secret).value.contains("cannot read the secret"));
+        assert!(check(&secret).remedy.contains("secret_file"));
         let path = directory.path().join("secret");
         fs::write(&path, "0123456789abcdef").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(check(&secret).value.contains("open to other users"));
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(check(&secret).verdict, Verdict::Ok);
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        secret.listen = taken.local_addr().unwrap().to_string();
+        assert!(check(&secret).remedy.contains("end the program that has it"));
+    }
+
+    #[test]
+    fn a_ring_without_its_node_says_how_to_name_one() {
+        let listen = |cause| clop::Error::Listen { place: "10.0.0.2:17480".into(), cause };
+        let remedy = remedy(&listen(io::Error::other("no node")), Backend::Torus);
+        assert!(remedy.contains("GANNET_TORUS_NODE"), "{remedy}");
     }
 }

@@ -23,8 +23,8 @@ pub struct Shape {
     pub mean_hops: f64,
     /// Links between the places farthest apart.
     pub max_hops: u32,
-    /// Uniform load at which links are full, in terms of the rate of a link; more than 1 is more
-    /// than a node can send on one port.
+    /// Uniform load at which links are full, in terms of the rate of a link. It may be more than 1, which is more than a node
+    /// sends: the bound of a [pattern](super::PatternPlan::bound) ends there.
     pub uniform_bound: f64,
     /// Links, both ways counted, between two halves of the nodes: the fewest without empty places, about the
     /// fewest with some.
@@ -57,8 +57,8 @@ impl Shape {
 const ENOUGH: f64 = 1.5;
 
 /// All shapes of up to `dimensions` rings that hold `nodes` and leave few places empty, the best
-/// first: that which carries most uniform traffic, then that of the shortest ways, with each empty
-/// place counted as if the ways were longer by its share, then that of the largest bisection, then that of
+/// first: that which carries most uniform traffic, then that of the shortest ways, their mean multiplied by the places for each
+/// node, then that of the largest bisection, then that of
 /// the fewest cables.
 ///
 /// There is one at least, a ring, where `nodes` fit in one.

@@ -5,15 +5,15 @@ use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossterm::terminal;
 use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
 use gannet_torus_live::drill::{Drill, Error, Event, HOSTS_MAX, Setup, Summary};
 use serde::Serialize;
 
+use super::page;
 use crate::exit::{Lacking, Outcome, Usage};
 use crate::log;
-use crate::output::{self, grouped};
+use crate::output;
 use crate::signals::Signals;
 
 /// How often the drill is asked what has happened.
@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(2);
 const REDRAW: Duration = Duration::from_millis(200);
 /// Lines below the picture, where the terminal has room for them.
 const LINES: usize = 12;
-/// Columns and lines of a terminal that does not tell its own.
-const SIZE: (u16, u16) = (80, 24);
+/// Columns before what has happened, for the time.
+const INDENT: usize = 12;
 /// Times that may be asked for.
 const WATCHDOG_MIN: Span = Span::ms(20);
 const WATCHDOG_MAX: Span = Span::s(10);
@@ -40,7 +40,7 @@ const EVERY_MIN: Span = Span::ms(100);
 /// The hosts are threads of one process. The default watchdog stands on two cores that others use too; where it is so short
 /// that a host which did not run for a while is taken for dead, a false alarm is told.
 ///
-/// A cable that has lost frames is watched for forty watchdogs before it carries packets again, so the demo may take that much longer.
+/// A cable that has lost frames is watched for forty to eighty watchdogs before it carries packets again, so the demo may take that much longer.
 ///
 /// Ctrl-C mends what is broken, lets all PUTs arrive, and ends; a second one ends at once. Exit code 6 when anything was
 /// lost, came twice or came wrong.
@@ -62,7 +62,7 @@ pub struct Arguments {
     watchdog: Span,
     /// PUTs of 12 000 bytes a second that all hosts post together, each of which waits for the last one to the same host. With a
     /// million they send as fast as the processors can; the watchdog may have to be longer then.
-    #[arg(long, default_value = "10000", value_name = "N")]
+    #[arg(long, default_value = "10000", value_name = "N", value_parser = rate)]
     rate: NonZeroU64,
     /// Draws what is broken.
     #[arg(long, default_value = "1", value_name = "N")]
@@ -100,10 +100,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
+/// PUTs a second, from the command line.
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    text.parse().map_err(|_| format!("write a number of PUTs a second, 1 to {}", u64::MAX))
+}
+
 fn check(arguments: &Arguments) -> Result<(), Usage> {
     let hosts = arguments.lattice.nodes();
     if !(2..=HOSTS_MAX).contains(&hosts) {
-        return Err(Usage(format!("--lattice has {hosts} hosts; choose 2 to {HOSTS_MAX}")));
+        let s = if hosts == 1 { "" } else { "s" };
+        return Err(Usage(format!("--lattice has {hosts} host{s}; choose 2 to {HOSTS_MAX}")));
     }
     if !(WATCHDOG_MIN.ns()..=WATCHDOG_MAX.ns()).contains(&arguments.watchdog.ns()) {
         return Err(Usage(format!("--watchdog must be {WATCHDOG_MIN} to {WATCHDOG_MAX}")));
@@ -216,18 +222,17 @@ impl Screen {
         if !self.is_picture || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return Ok(());
         }
-        let clear = if self.drawn.is_none() { "\x1b[2J" } else { "" };
-        self.drawn = Some(Instant::now());
+        let is_first = self.drawn.replace(Instant::now()).is_none();
         let totals = drill.totals();
-        let (arrived, bytes) = (grouped(totals.arrived), grouped(totals.bytes));
         let fixed = format!(
-            "{}\n{}\n{arrived} PUTs have arrived, {bytes} bytes compared\n",
+            "{}\n{}\n{} PUTs have arrived, {} bytes compared\n",
             self.head.join("\n"),
-            drill.status().picture()
+            drill.status().picture(),
+            totals.arrived,
+            totals.bytes
         );
-        let lines = fit(&fixed, &self.lines, terminal::size().unwrap_or(SIZE));
-        // Each line takes the place of the one that was there.
-        output::text(&format!("{clear}\x1b[H{}\x1b[K\n\x1b[J", lines.join("\x1b[K\n")))
+        let (columns, room) = page::room();
+        page::show(&fit(&fixed, &self.lines, columns, room), columns, is_first)
     }
 
     fn close(self, summary: &Summary) -> anyhow::Result<()> {
@@ -235,24 +240,14 @@ impl Screen {
     }
 }
 
-/// The fixed lines and the last of what has happened, as much as a terminal of so many columns and lines shows without wrapping
-/// or scrolling; one line stays for the cursor.
-fn fit<'a>(
-    fixed: &'a str,
-    happened: &'a VecDeque<String>,
-    (columns, lines): (u16, u16),
-) -> Vec<&'a str> {
-    let room = usize::from(lines.max(2) - 1);
-    let mut fitting: Vec<&str> = fixed.lines().chain([""]).take(room).collect();
-    let left = room - fitting.len();
-    let shown = happened.iter().skip(happened.len().saturating_sub(left));
-    fitting.extend(shown.map(String::as_str));
-    for line in &mut fitting {
-        if let Some((end, _)) = line.char_indices().nth(usize::from(columns)) {
-            *line = &line[..end];
-        }
-    }
-    fitting
+/// The fixed lines and the last of what has happened, which is wrapped since what matters may be at the end of a line.
+fn fit(fixed: &str, happened: &VecDeque<String>, columns: usize, room: usize) -> Vec<String> {
+    let mut rows: Vec<String> = fixed.lines().chain([""]).take(room).map(str::to_owned).collect();
+    let mut happened: Vec<String> =
+        happened.iter().flat_map(|line| page::wrapped(line, columns, INDENT)).collect();
+    let left = room - rows.len();
+    rows.extend(happened.split_off(happened.len().saturating_sub(left)));
+    rows
 }
 
 #[cfg(test)]
@@ -263,9 +258,27 @@ mod tests {
     fn a_picture_fits_its_terminal() {
         let happened = ["first", "second", "thïrd"].map(str::to_owned).into();
         let whole = ["head", "o--o", "", "first", "second", "thïrd"];
-        assert_eq!(fit("head\no--o\n", &happened, (80, 24)), whole);
-        assert_eq!(fit("head\no--o\n", &happened, (3, 6)), ["hea", "o--", "", "sec", "thï"]);
-        assert_eq!(fit("head\no--o\n", &happened, (80, 2)), ["head"]);
-        assert_eq!(fit("head\no--o\n", &happened, (0, 0)), [""]);
+        assert_eq!(fit("head\no--o\n", &happened, 80, 23), whole);
+        assert_eq!(fit("head\no--o\n", &happened, 80, 5), ["head", "o--o", "", "second", "thïrd"]);
+        assert_eq!(fit("head\no--o\n", &happened, 80, 1), ["head"]);
+    }
+
+    #[test]
+    fn the_end_of_a_long_line_is_shown() {
+        let line = "   2.328 s  the cable from n6 port p3 to n4 port p5: known to all after 281 ms, all flows after 306 ms";
+        let rows = fit("", &[line.to_owned()].into(), 80, 23);
+        assert!(rows.iter().all(|row| row.len() <= 80), "{rows:?}");
+        assert_eq!(
+            rows[1..].join(" ").split_whitespace().collect::<Vec<_>>().join(" "),
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        );
+    }
+
+    #[test]
+    fn a_rate_is_a_number_from_one_on() {
+        assert_eq!(rate("10000").map(NonZeroU64::get), Ok(10_000));
+        for text in ["0", "-1", "fast", ""] {
+            assert!(rate(text).unwrap_err().contains("1 to 18446744073709551615"), "{text}");
+        }
     }
 }

@@ -17,9 +17,9 @@ const NAME_MAX: usize = 15;
 pub fn name(text: &str) -> Result<String, String> {
     let is_sign = |sign: char| sign.is_ascii_graphic() && !"/:%".contains(sign);
     let is_name = (1..=NAME_MAX).contains(&text.len()) && text.chars().all(is_sign);
-    (is_name && text != "." && text != "..")
-        .then(|| text.into())
-        .ok_or_else(|| format!("the name of a device has 1 to {NAME_MAX} letters, without / and :"))
+    (is_name && text != "." && text != "..").then(|| text.into()).ok_or_else(|| {
+        format!("the name of a device has 1 to {NAME_MAX} characters, without spaces, /, : and %")
+    })
 }
 
 /// Makes a device of this name.
@@ -36,6 +36,9 @@ pub fn make(builder: DeviceBuilder, name: &str) -> Result<SyncDevice, Lacking> {
             }
             io::ErrorKind::NotFound => "; load its module by `modprobe tun`",
             io::ErrorKind::ResourceBusy => "; another program has it: choose another --device",
+            io::ErrorKind::InvalidInput if dropped(name).is_some() => {
+                "; there is an interface of another kind with this name: choose another --device"
+            }
             _ => "",
         };
         Lacking(format!("cannot make the network device {name}: {error}{advice}"))
@@ -45,9 +48,36 @@ pub fn make(builder: DeviceBuilder, name: &str) -> Result<SyncDevice, Lacking> {
     Ok(device)
 }
 
+/// Packets to the device of this name that the kernel has dropped, as it does when its queue is full; none when there is no such device.
+pub fn dropped(name: &str) -> Option<u64> {
+    // What is mounted at /sys may be that of another network namespace.
+    dropped_in(&fs::read_to_string("/proc/net/dev").ok()?, name)
+}
+
+/// The same from the table of all devices. Source: proc_pid_net(5).
+fn dropped_in(table: &str, name: &str) -> Option<u64> {
+    let of_device = |line: &str| {
+        let (device, counters) = line.split_once(':')?;
+        (device.trim() == name).then(|| counters.split_whitespace().nth(11)?.parse().ok())?
+    };
+    table.lines().find_map(of_device)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_dropped_is_read() {
+        let table = "Inter-|   Receive                                                |  Transmit\n \
+                     face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+                     lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                     gannet0: 0 0 0 0 0 0 0 0 5 6 0 717767 0 0 0 0\n";
+        assert_eq!(dropped_in(table, "gannet0"), Some(717_767));
+        assert_eq!(dropped_in(table, "lo"), Some(12));
+        assert_eq!(dropped_in(table, "gannet"), None);
+        assert!(dropped("lo").is_some());
+    }
 
     #[test]
     fn devices_have_short_names() {

@@ -9,6 +9,7 @@ mod link;
 pub mod machine;
 mod network;
 mod node;
+mod page;
 mod plan;
 mod ports;
 pub mod quantity;

@@ -110,6 +110,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         return Err(Usage(format!("{} has no secret", arguments.key.display())).into());
     };
     let name = arguments.name.clone().unwrap_or_else(system_name);
+    let (status, processes) = sockets(arguments, &name)?;
     let machine = fs::read("/etc/machine-id").unwrap_or_else(|_| name.clone().into_bytes());
     let mut ports = Vec::new();
     // A neighbour that is not heard for so long is given up.
@@ -136,10 +137,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         settle_ns: arguments.settle.ns(),
     };
     let names: Vec<_> = setup.port_names().collect();
-    let status = arguments.status.clone();
-    let status = status.unwrap_or_else(|| socket::of_host(&name));
-    let processes = arguments.processes.clone();
-    let users = users(&processes.unwrap_or_else(|| status.with_extension("processes")))?;
+    let users = users(&processes)?;
     let mut socket = Socket::open(status)?;
     let host = Host::new(Member::new(setup), patience, window)
         .with_users(users)
@@ -160,6 +158,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         socket.path().display()
     ));
     drive(driver, &mut socket)
+}
+
+/// Where the sockets of a host of this name are to be, that for `gannet torus status` first.
+fn sockets(arguments: &Arguments, name: &str) -> Result<(PathBuf, PathBuf), Usage> {
+    let status = arguments.status.clone().unwrap_or_else(|| socket::of_host(name));
+    let processes = arguments.processes.clone();
+    let processes = processes.unwrap_or_else(|| status.with_extension("processes"));
+    if status == processes {
+        return Err(Usage(format!(
+            "--status and --processes are both {}: give each socket a path of its own",
+            status.display()
+        )));
+    }
+    Ok((status, processes))
 }
 
 /// The processes that use the node by the socket at `path`.

@@ -23,8 +23,10 @@ use crate::progress::Progress;
 /// Plans a switchless machine: its shape, its cabling, what it carries and what failures it
 /// survives, compared with a single switch.
 ///
-/// Shapes are ranked by the uniform traffic they carry, then by mean distance and unused places, then
-/// by the larger bisection, then by fewer cables. The bisection counts the fewest links, both ways,
+/// Shapes are ranked by the uniform traffic they carry, then by mean distance times places per node (so unused places count as
+/// longer ways), then by the larger bisection, then by fewer cables. "Links full at" is the uniform load, in terms of the rate of a
+/// link, at which the busiest links are full; from 1.5 on shapes count as equal. It may exceed 1, while the "bound" of a pattern does
+/// not: a node sends at most the rate of one link. The bisection counts the fewest links, both ways,
 /// between two halves of the nodes; with unused places it may count a few more than the fewest.
 /// Bounds follow from the routes; --simulate also measures what routers of ordinary size reach.
 /// Failures are drawn at random.
@@ -206,7 +208,7 @@ fn print_shapes(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
     writeln!(
         out,
         "  {:<12} {:>6} {:>8} {:>10} {:>9} {:>10} {:>14}",
-        "lattice", "empty", "cables", "mean hops", "max hops", "bisection", "uniform bound"
+        "lattice", "empty", "cables", "mean hops", "max hops", "bisection", "links full at"
     )?;
     for shape in &plan.shapes {
         writeln!(

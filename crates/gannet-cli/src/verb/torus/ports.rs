@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
@@ -80,7 +81,14 @@ impl End {
             Self::Interface(name) => UdpPort::open_at(name, silence)
                 .map_err(|error| Lacking(format!("{host} port {name}: {error}"))),
             Self::Addresses(own, other) => UdpPort::open(*own, *other).map_err(|error| {
-                Lacking(format!("{host} cannot open the port from {self}: {error}"))
+                let advice = match error.kind() {
+                    io::ErrorKind::AddrNotAvailable => format!(
+                        "; {} has to be an address of this host, and `ip address` lists those it has",
+                        own.ip()
+                    ),
+                    _ => String::new(),
+                };
+                Lacking(format!("{host} cannot open the port from {self}: {error}{advice}"))
             }),
         }
     }

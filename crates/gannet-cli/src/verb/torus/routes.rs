@@ -173,9 +173,7 @@ fn install(path: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn follow(path: &Path) -> Result<Following, Lacking> {
-    Following::begin(path).map_err(|error| {
-        Lacking(format!("no node of a torus answers at {}: {error}", path.display()))
-    })
+    Following::begin(path).map_err(|error| Door::Status.lacking(path, &error))
 }
 
 /// What is in the kernel, and since when nothing confirms it.

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gannet_fabric::local::connected;
 use gannet_fabric::torus::here::{self, PROCESSES, SOCKET_BEGIN};
 use gannet_torus_live::status::Status;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::exit::Lacking;
 
@@ -31,6 +32,8 @@ const FOLLOW: &[u8] = b"follow\n";
 const CONNECTIONS_MAX: usize = 16;
 /// Documents that wait for one who follows; who takes none is let go.
 const WAITING_MAX: usize = 16;
+/// From a connection that the system cannot give to the next try.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Which of the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +54,29 @@ impl Door {
 
     fn connect(self, path: &Path) -> io::Result<()> {
         match self {
-            Self::Status => UnixStream::connect(path).map(drop),
+            Self::Status => connect(path).map(drop),
             Self::Processes => connected(path).map(drop),
         }
+    }
+
+    /// Why no node answers at `path`, where this socket of it should be, and what to do.
+    pub fn lacking(self, path: &Path, error: &io::Error) -> Lacking {
+        let place = path.display();
+        if is_late(error) {
+            return silent(path);
+        }
+        if !is_other_socket(error) {
+            return Lacking(format!("no node of a torus answers at {place}: {error}"));
+        }
+        let [is, give] = match self {
+            Self::Status => ["processes", "`gannet torus status`"],
+            Self::Processes => ["`gannet torus status`", "processes"],
+        };
+        let other = path.with_extension(self.end().trim_start_matches('.'));
+        Lacking(format!(
+            "{place} is a node's socket for {is}: give its socket for {give} instead, {} unless the node was told another",
+            other.display()
+        ))
     }
 
     /// Makes place for a socket at `path`.
@@ -73,17 +96,47 @@ impl Door {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             _ => {}
         }
+        let taken = || {
+            Lacking(format!("another node has {place}: give this one another --name, or {option}"))
+        };
         match self.connect(path) {
-            Ok(()) => Err(Lacking(format!(
-                "another node answers at {place}: give this one another --name, or {option}"
-            ))),
+            Ok(()) => Err(taken()),
             // What a node that was killed has left.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(lacking)
             }
+            // It does not answer, or has its other socket there.
+            Err(error) if is_late(&error) || is_other_socket(&error) => Err(taken()),
             Err(error) => Err(lacking(error)),
         }
     }
+}
+
+/// Whether somebody is there who does not answer in time.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Whether a socket is there, but not of the kind that was expected.
+fn is_other_socket(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EPROTOTYPE)
+}
+
+/// What to say of a node that is there and does not answer.
+fn silent(path: &Path) -> Lacking {
+    let (place, patience) = (path.display(), PATIENCE.as_secs());
+    Lacking(format!("the node at {place} does not answer within {patience} s: it may be halted"))
+}
+
+/// Connects to the socket for `gannet torus status` at `path`; [`io::ErrorKind::WouldBlock`] when the node takes no connection.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // This also bounds how long connect(2) waits while the queue of the node is full.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    let address = SocketAddrUnix::new(path)?;
+    rustix::io::retry_on_intr(|| net::connect(&socket, &address))?;
+    Ok(socket.into())
 }
 
 /// Where the socket for `gannet torus status` of a host of this name is.
@@ -97,7 +150,10 @@ pub fn of_host(name: &str) -> PathBuf {
 /// When there is none, or there are several.
 pub fn only(door: Door) -> Result<PathBuf, Lacking> {
     let found = match door {
-        Door::Status => here::only(door.end(), |path| door.connect(path).is_ok()),
+        // One that is halted is there all the same.
+        Door::Status => here::only(door.end(), |path| {
+            door.connect(path).map_or_else(|error| is_late(&error), |()| true)
+        }),
         Door::Processes => here::node(),
     };
     found.map_err(|error| Lacking(error.to_string()))
@@ -109,20 +165,29 @@ pub fn only(door: Door) -> Result<PathBuf, Lacking> {
 /// When nobody is there, or says anything.
 pub fn ask(path: &Path) -> Result<Status, Lacking> {
     let read = || -> io::Result<String> {
-        let stream = UnixStream::connect(path)?;
+        let stream = connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.shutdown(Shutdown::Write)?;
         let mut text = String::new();
         stream.take(LEN_MAX).read_to_string(&mut text)?;
         Ok(text)
     };
-    let lacking =
-        |why: String| Lacking(format!("no node of a torus answers at {}: {why}", path.display()));
-    let text = read().map_err(|error| lacking(error.to_string()))?;
+    let begin = Instant::now();
+    let text = read().map_err(|error| Door::Status.lacking(path, &error))?;
     if text.is_empty() {
-        return Err(lacking("too many ask it at once".into()));
+        // Its thread for connections gives up after as long as this side when the node says nothing.
+        let is_late = begin.elapsed() > PATIENCE / 2;
+        return Err(if is_late {
+            silent(path)
+        } else {
+            Lacking(format!(
+                "the node at {} has closed the connection at once: more than {CONNECTIONS_MAX} ask it at a time, or it has just \
+                 ended",
+                path.display()
+            ))
+        });
     }
-    serde_json::from_str(&text).map_err(|error| lacking(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| Door::Status.lacking(path, &error.into()))
 }
 
 /// What a host says, now and whenever something has changed.
@@ -138,7 +203,7 @@ impl Following {
     /// # Errors
     /// When nobody is there.
     pub fn begin(path: &Path) -> io::Result<Self> {
-        let mut stream = UnixStream::connect(path)?;
+        let mut stream = connect(path)?;
         stream.write_all(FOLLOW)?;
         Ok(Self { stream: BufReader::new(stream), line: Vec::new() })
     }
@@ -197,7 +262,12 @@ impl Socket {
         let accept = move || {
             // Each connection has one of it.
             let open = Arc::new(());
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                // Without a descriptor for it the connection goes on waiting.
+                let Ok(stream) = stream else {
+                    thread::sleep(AGAIN);
+                    continue;
+                };
                 if Arc::strong_count(&open) > CONNECTIONS_MAX {
                     continue;
                 }
@@ -295,6 +365,30 @@ mod tests {
         assert_eq!(next(10), None);
         drop(socket);
         assert!(following.next(Duration::from_secs(5)).is_err());
+    }
+
+    #[test]
+    fn why_no_node_answers_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let [status, processes] = ["n.sock", "n.processes"].map(|name| directory.path().join(name));
+        let nobody = ask(&status).unwrap_err().to_string();
+        assert!(nobody.contains("no node of a torus answers at"), "{nobody}");
+        let listener = UnixListener::bind(&status).unwrap();
+        let _processes = gannet_fabric::local::Listener::bind(&processes).unwrap();
+        let wrong = ask(&processes).unwrap_err().to_string();
+        assert!(wrong.contains("is a node's socket for processes"), "{wrong}");
+        assert!(wrong.contains(&status.display().to_string()), "{wrong}");
+        let error = Door::Processes.connect(&status).unwrap_err();
+        let wrong = Door::Processes.lacking(&status, &error).to_string();
+        assert!(wrong.contains("is a node's socket for `gannet torus status`"), "{wrong}");
+        assert!(wrong.contains(&processes.display().to_string()), "{wrong}");
+        assert!(Door::Status.clear(&processes).unwrap_err().to_string().contains("another node"));
+        let late = Door::Status.lacking(&status, &io::ErrorKind::WouldBlock.into()).to_string();
+        assert!(late.contains("does not answer within 5 s"), "{late}");
+        let close = thread::spawn(move || listener.accept().map(drop));
+        let closed = ask(&status).unwrap_err().to_string();
+        assert!(closed.contains("closed the connection at once"), "{closed}");
+        close.join().unwrap().unwrap();
     }
 
     #[test]

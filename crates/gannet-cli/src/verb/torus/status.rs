@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use gannet_torus_live::status::Status;
+
+use super::page;
 use super::socket::{self, Door};
 use crate::exit::Outcome;
 use crate::output;
@@ -11,6 +14,8 @@ use crate::signals::Signals;
 
 /// From one picture to the next with --watch.
 const WATCH: Duration = Duration::from_millis(500);
+/// Columns before what is wrong.
+const INDENT: usize = 14;
 
 /// Tells how a machine is, as a node of it on this host knows it: its lattice, its ports, how long packets take to each
 /// other node, and what is wrong for how long.
@@ -29,7 +34,7 @@ pub struct Arguments {
     /// Print it as JSON; with --watch as a document in each line.
     #[arg(long)]
     json: bool,
-    /// Print it twice a second, until Ctrl-C.
+    /// Print it twice a second, until Ctrl-C; on a terminal as much as it has lines for.
     #[arg(long)]
     watch: bool,
 }
@@ -37,15 +42,20 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let path = arguments.socket.clone().map_or_else(|| socket::only(Door::Status), Ok)?;
     let signals = Signals::install()?;
+    let is_page = arguments.watch && output::is_terminal();
+    let mut is_first = true;
     loop {
         let status = socket::ask(&path)?;
         if arguments.json && arguments.watch {
             output::text(&format!("{}\n", serde_json::to_string(&status)?))?;
         } else if arguments.json {
             output::json(&status)?;
+        } else if is_page {
+            let (columns, room) = page::room();
+            page::show(&fitting(&status, columns, room), columns, is_first)?;
+            is_first = false;
         } else {
-            let clear = if arguments.watch && output::is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-            output::text(&format!("{clear}{status}"))?;
+            output::text(&status.to_string())?;
         }
         if !arguments.watch {
             let is_whole = status.faults.is_empty() && status.lattice.is_some();
@@ -55,5 +65,37 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         if let Some(signal) = signals.received() {
             return Ok(Outcome::Interrupted(signal));
         }
+    }
+}
+
+/// As many rows of the status as there is room for, and how many more there are.
+fn fitting(status: &Status, columns: usize, room: usize) -> Vec<String> {
+    let text = status.to_string();
+    let mut rows: Vec<String> =
+        text.lines().flat_map(|line| page::wrapped(line, columns, INDENT)).collect();
+    if rows.len() > room {
+        let hidden = rows.split_off(room - 1).len();
+        let faults = status.faults.len();
+        rows.push(format!("({hidden} more lines; faults in all: {faults})"));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use gannet_torus_live::status::Fault;
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let fault = Fault { text: "the cable is cut".into(), for_s: 1.0 };
+        let status = Status { host: "n0".into(), faults: vec![fault], ..Status::default() };
+        let whole = fitting(&status, 80, 24);
+        assert_eq!(whole.join("\n") + "\n", status.to_string());
+        let cut = fitting(&status, 80, 3);
+        assert_eq!(cut[..2], whole[..2]);
+        let hidden = whole.len() - 2;
+        assert_eq!(cut[2..], [format!("({hidden} more lines; faults in all: 1)")]);
     }
 }

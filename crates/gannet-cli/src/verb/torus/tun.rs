@@ -1,5 +1,6 @@
 //! `gannet torus tun`: IP over the torus, for programs that know nothing of it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,11 +11,12 @@ use gannet_torus_live::kernel;
 use gannet_torus_live::tunnel::{Counters, PROCESS, Tunnel, VNET_HEADER_LEN};
 use gannet_torus_live::user::{Place, User, UserError};
 use gannet_wire::torus_user::Refused;
+use serde::Serialize;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::socket::{self, Door};
 use super::{device, network};
-use crate::exit::{Lacking, Outcome, Usage};
+use crate::exit::{Lacking, Outcome};
 use crate::log;
 use crate::output;
 use crate::signals::Signals;
@@ -34,17 +36,21 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=u16::MAX;
 /// Carries IP over the torus: makes a network device by which programs of this host reach the other hosts of the machine, as over any
 /// network. Run it on each host, beside `gannet torus node`.
 ///
+/// It carries IPv4 unicast only: packets of IPv6, multicast and broadcast are dropped and counted. Nothing answers for an address
+/// without a host, so a program that calls one waits for its own time-out.
+///
 /// The address of each host follows from its place: the one at x,y,z has 10.(x+1).(y+1).(z+1). What is sent to another host
 /// goes by PUT to its memory; packets that find no room there wait for a moment, and are then dropped and counted. The device follows the host when the
 /// machine gives it another place, and is gone when this ends. Where all cables are plugged into interfaces, `gannet torus routes --install` is
 /// several times as fast.
 ///
-/// Runs until Ctrl-C, and then says what was carried and what was dropped. Exit code 5 when no node answers, or the device cannot be made.
+/// Runs until Ctrl-C, and then says what was carried, and what was dropped, also by the kernel when the queue of the device was full.
+/// Exit code 5 when no node answers, or the device cannot be made.
 ///
 /// Example: gannet torus tun --mtu 32768
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Socket of the node for processes [default: that of the only node on this machine].
+    /// Socket of the node for processes [default: the one that the variable GANNET_TORUS_NODE names, or that of the only node on this machine].
     #[arg(value_name = "SOCKET")]
     socket: Option<PathBuf>,
     /// Name of the device.
@@ -52,7 +58,7 @@ pub struct Arguments {
     device: String,
     /// Bytes of the longest packet, 576 to 65535. Long ones are carried with the least work; TCP sends long ones whatever this is [default:
     /// what fills one message of the kernel to a neighbour, about 60000].
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(*MTU.start())..))]
     mtu: Option<u16>,
     /// First byte of all addresses.
     #[arg(long, value_name = "BYTE", default_value_t = 10, value_parser = network::first_byte)]
@@ -63,10 +69,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    check(arguments)?;
     let path = arguments.socket.clone().map_or_else(|| socket::only(Door::Processes), Ok)?;
     let signals = Signals::install()?;
-    let mut sum = Counters::default();
+    let mut sum = Carried { packets: Counters::default(), device_full: 0 };
     let mut user = Some(connect(&path)?);
     let signal = loop {
         let Some(own) = user.take().map_or_else(|| again(&path, &signals), |it| Ok(Some(it)))?
@@ -89,7 +94,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
         let (counters, is_gone) = carry(tunnel, &signals)?;
-        sum += counters;
+        sum.packets += counters;
+        sum.device_full += device::dropped(&arguments.device).unwrap_or(0);
         if is_gone || signals.received().is_some() {
             break signals.received();
         }
@@ -105,12 +111,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-fn check(arguments: &Arguments) -> Result<(), Usage> {
-    if arguments.mtu.is_some_and(|mtu| !MTU.contains(&mtu)) {
-        let (least, most) = (MTU.start(), MTU.end());
-        return Err(Usage(format!("--mtu must be {least} to {most}")));
+/// What has become of packets.
+#[derive(Serialize)]
+struct Carried {
+    /// Those that the device has offered, and those that have arrived.
+    #[serde(flatten)]
+    packets: Counters,
+    /// Those that the kernel has dropped before, since the device had no room for them; none of a device that somebody else has deleted.
+    device_full: u64,
+}
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { packets, device_full } = self;
+        packets.fmt(f)?;
+        match device_full {
+            0 => Ok(()),
+            _ => writeln!(
+                f,
+                "dropped    {device_full:>12} by the kernel, since the queue of the device was full"
+            ),
+        }
     }
-    Ok(())
 }
 
 /// The process that carries IP at the node that listens at `path`.
@@ -123,6 +145,9 @@ fn connect(path: &Path) -> Result<User, Lacking> {
             }
             Err(UserError::Refused(Refused::Taken)) => {
                 return Err(Lacking("another `gannet torus tun` runs at this node".into()));
+            }
+            Err(UserError::Join(JoinError::System(error))) => {
+                return Err(Door::Processes.lacking(path, &error));
             }
             result => {
                 return result.map_err(|error| Lacking(format!("{}: {error}", path.display())));

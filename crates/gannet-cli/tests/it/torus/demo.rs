@@ -59,5 +59,6 @@ fn what_cannot_be_shown_is_refused() {
     assert!(refused(&["demo", "--lattice", "8x8x8"], 2).contains("512 hosts"));
     assert!(refused(&["demo", "--watchdog", "1 ms"], 2).contains("--watchdog must be"));
     assert!(refused(&["demo", "--every", "1 ms"], 2).contains("--every must be"));
-    assert!(refused(&["demo", "--rate", "0"], 2).contains("--rate"));
+    assert!(refused(&["demo", "--lattice", "1x1x1"], 2).contains("1 host;"));
+    assert!(refused(&["demo", "--rate", "0"], 2).contains("write a number of PUTs a second"));
 }

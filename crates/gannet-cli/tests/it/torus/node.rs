@@ -283,6 +283,15 @@ fn what_cannot_be_used_is_refused_in_words() {
     let nowhere = "203.0.113.7:4700=203.0.113.8:4700".to_owned();
     let said = refused(&good, &[nowhere], 5);
     assert!(said.contains("203.0.113.7:4700 to 203.0.113.8:4700"), "{said}");
+    assert!(said.contains("203.0.113.7 has to be an address of this host"), "{said}");
+    let same = directory.path().join("n0");
+    let output = node(directory.path(), &good, "n0", slice::from_ref(&port))
+        .arg("--processes")
+        .arg(&same)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--status and --processes are both"));
     let output = Command::new(env!("CARGO_BIN_EXE_gannet"))
         .args(["torus", "status"])
         .env("XDG_RUNTIME_DIR", directory.path())

@@ -13,6 +13,7 @@ use gannet_wire::ipv4;
 use serde_json::Value;
 
 use super::namespaces::{Ends, Ring, ip, patiently, signal, there_and_back};
+use super::refused;
 
 impl Ring {
     /// Carries IP at a host.
@@ -150,6 +151,14 @@ fn a_device_that_is_deleted_leaves_what_was_counted() {
     ip(&format!("-n {} link delete gannet0", ring.namespace(0))).unwrap();
     let counters = ring.ended_tunnel(1);
     assert!(counters["offered"].is_u64(), "{counters}");
+}
+
+#[test]
+fn what_no_device_can_be_is_refused() {
+    for mtu in ["100", "65536"] {
+        assert!(refused(&["tun", "--mtu", mtu], 2).contains("576..=65535"));
+    }
+    assert!(refused(&["tun", "--device", "a b"], 2).contains("1 to 15 characters"));
 }
 
 #[test]
