@@ -41,7 +41,7 @@ pub struct PortCounters {
     /// Times that the cable was not there.
     pub failures: u64,
     /// What the system said the last time.
-    pub failure: Option<io::ErrorKind>,
+    pub failure: Option<String>,
 }
 
 #[derive(Debug)]
@@ -417,7 +417,7 @@ impl Plugged {
     /// Notes a failure, of which the link learns by the silence behind it.
     fn failed(&mut self, error: &io::Error) -> bool {
         self.counters.failures += 1;
-        self.counters.failure = Some(error.kind());
+        self.counters.failure = Some(error.to_string());
         false
     }
 }

@@ -392,7 +392,7 @@ impl Port {
             malformed: turned_away.malformed,
             forged: turned_away.forged,
             stale: turned_away.stale,
-            failure: failure.map(|kind| kind.to_string()),
+            failure,
         }
     }
 }

@@ -90,7 +90,7 @@ pub enum Error {
         ports: usize,
     },
     /// Too few or too many nodes.
-    #[error("a machine of {nodes} nodes cannot be planned: choose 2 to {MAX_NODES}")]
+    #[error("a machine has 2 to {MAX_NODES} nodes, and not {nodes}")]
     Nodes {
         /// Nodes that were asked for.
         nodes: usize,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -44,7 +44,9 @@ impl FromStr for End {
 }
 
 fn are_ends(own: &SocketAddr, other: &SocketAddr) -> bool {
-    own.is_ipv4() == other.is_ipv4() && own.port() > 0 && other.port() > 0
+    let is_broadcast = other.ip() == IpAddr::V4(Ipv4Addr::BROADCAST);
+    let is_one = !(other.ip().is_unspecified() || other.ip().is_multicast() || is_broadcast);
+    is_one && own.is_ipv4() == other.is_ipv4() && own.port() > 0 && other.port() > 0
 }
 
 /// Whether a text can be the name of an interface, and is not a wrong address.
@@ -151,6 +153,9 @@ mod tests {
             "10.0.0.1:1=[::1]:2",
             "1.2.3.4:1=1.2.3.4:0",
             "1.2.3.4:0=1.2.3.4:1",
+            "1.2.3.4:1=224.0.0.1:1",
+            "1.2.3.4:1=255.255.255.255:1",
+            "[::1]:1=[::]:1",
             "..",
             "../eth0",
             "a name",
