@@ -13,6 +13,8 @@ const POLYNOMIAL: u32 = 0x82f6_3b78;
 const BLOCK_LEN: usize = 16;
 /// Most blocks that may be behind others.
 const BLOCKS_MAX: usize = 1023;
+/// Below so many bytes memcpy and a sum beside it are as fast as both in one.
+const SHORT: usize = 256;
 
 /// The CRC-32C of bytes. That of none is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +56,12 @@ impl Crc32c {
     #[inline]
     #[must_use]
     pub fn and_copied(self, from: &[u8], to: &mut [u8]) -> Self {
-        self.and_copied_from(from.into(), to)
+        let (place, padding) = to.split_at_mut(from.len());
+        if from.len() < SHORT {
+            place.copy_from_slice(from);
+            return self.and(from).and_zeros(padding);
+        }
+        self.and_copied_long(from.into(), place).and_zeros(padding)
     }
 
     /// The same from memory that others may write meanwhile: the sum is that of what is in `to` then.
@@ -64,18 +71,27 @@ impl Crc32c {
     #[inline]
     #[must_use]
     pub fn and_copied_shared(self, from: &[AtomicU8], to: &mut [u8]) -> Self {
-        self.and_copied_from(from.into(), to)
+        let (place, padding) = to.split_at_mut(from.len());
+        if from.len() < SHORT {
+            Source::from(from).copy_to(place);
+            return self.and(place).and_zeros(padding);
+        }
+        self.and_copied_long(from.into(), place).and_zeros(padding)
     }
 
     #[inline]
-    fn and_copied_from(self, from: Source<'_>, to: &mut [u8]) -> Self {
-        let (place, padding) = to.split_at_mut(from.len());
-        let sum = Self(!Kernel::best().copy(!self.0, from, place));
+    fn and_copied_long(self, from: Source<'_>, to: &mut [u8]) -> Self {
+        Self(!Kernel::best().copy(!self.0, from, to))
+    }
+
+    /// The sum of the same bytes and the zeros behind them with which `padding` is filled.
+    #[inline]
+    fn and_zeros(self, padding: &mut [u8]) -> Self {
         if padding.is_empty() {
-            return sum;
+            return self;
         }
         padding.fill(0);
-        sum.and(padding)
+        self.and(padding)
     }
 
     /// What the sums of two messages differ by whose last `blocks` of 16 bytes are the same, where `self` is what the sums of the

@@ -22,9 +22,6 @@ pub(crate) enum Kernel {
     Avx512(Avx512),
 }
 
-/// Below so many bytes memcpy and a sum behind it are as fast as both in one.
-const SHORT: usize = 256;
-
 /// From so many bytes on it pays to write whole lines of the cache: vectors that lie across two of them are written in two pieces.
 const LONG: usize = 4096;
 /// Bytes of a line.
@@ -86,7 +83,7 @@ impl Kernel {
         if from.len() < LONG {
             return self.copy_any(register, from, to);
         }
-        let (front, from) = from.split_at(to.as_ptr().align_offset(LINE).min(SHORT));
+        let (front, from) = from.split_at(to.as_ptr().align_offset(LINE).min(LINE));
         let (place, to) = to.split_at_mut(front.len());
         self.copy_any(self.copy_any(register, front, place), from, to)
     }
@@ -95,10 +92,6 @@ impl Kernel {
     #[inline]
     fn copy_any(self, register: u32, from: Source<'_>, to: &mut [u8]) -> u32 {
         match self {
-            _ if from.len() < SHORT => {
-                from.copy_to(to);
-                self.sum(register, to)
-            }
             Self::Portable => {
                 copy_from(from, to);
                 // Still in the cache of the first level: a packet has no more than 16 KiB.
