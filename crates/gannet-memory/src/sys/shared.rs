@@ -285,14 +285,8 @@ impl SharedRegion {
         let (source, part) = (source.as_fd(), libc::iovec { iov_base: to.cast(), iov_len: len });
         // SAFETY: the `len` bytes are mapped for writing as long as `self` lives, and none of them is ever lent out but as an atomic word, which others write at any time.
         let read = unsafe { libc::preadv2(source.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
-        counted(read).or_else(|error| match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => {
-                // SAFETY: as before.
-                let read = unsafe { libc::read(source.as_raw_fd(), to.cast(), len) };
-                counted(read)
-            }
-            _ => Err(error),
-        })
+        // SAFETY: as before.
+        counted(read, || unsafe { libc::read(source.as_raw_fd(), to.cast(), len) })
     }
 
     /// Writes the `len` bytes from `offset` on to `target`; gives how many it took. It waits no more than
@@ -308,14 +302,8 @@ impl SharedRegion {
         let (target, part) = (target.as_fd(), libc::iovec { iov_base: from.cast(), iov_len: len });
         // SAFETY: the `len` bytes are mapped as long as `self` lives; the kernel copies them, whoever writes them meanwhile.
         let written = unsafe { libc::pwritev2(target.as_raw_fd(), &part, 1, -1, libc::RWF_NOWAIT) };
-        counted(written).or_else(|error| match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => {
-                // SAFETY: as before.
-                let written = unsafe { libc::write(target.as_raw_fd(), from.cast(), len) };
-                counted(written)
-            }
-            _ => Err(error),
-        })
+        // SAFETY: as before.
+        counted(written, || unsafe { libc::write(target.as_raw_fd(), from.cast(), len) })
     }
 
     #[inline]
@@ -364,9 +352,14 @@ impl AsFd for SharedRegion {
     }
 }
 
-/// Bytes that a system call has read or written, which gave -1 if it failed.
-fn counted(count: isize) -> io::Result<usize> {
-    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+/// Bytes that a system call has read or written, which gave -1 if it failed; those of the `plain` call where the kernel does not know
+/// `RWF_NOWAIT` of such a file.
+fn counted(count: isize, plain: impl FnOnce() -> isize) -> io::Result<usize> {
+    let bytes = |count| usize::try_from(count).map_err(|_| io::Error::last_os_error());
+    bytes(count).or_else(|error| match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => bytes(plain()),
+        _ => Err(error),
+    })
 }
 
 /// Length of the pages of which a region has a whole number.
@@ -421,8 +414,9 @@ mod tests {
         let (mut byte, file) = ([0_u8], near.as_raw_fd());
         let part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
         // SAFETY: the part is one byte, which nobody else uses.
-        let read = counted(unsafe { libc::preadv2(file, &part, 1, -1, libc::RWF_NOWAIT) });
-        if read.unwrap_err().raw_os_error() == Some(libc::EOPNOTSUPP) {
+        let read = unsafe { libc::preadv2(file, &part, 1, -1, libc::RWF_NOWAIT) };
+        assert_eq!(read, -1);
+        if io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP) {
             let what = "reading of a socket that would wait";
             return gannet_measure::testing::skipped(what, "the kernel has no RWF_NOWAIT for it");
         }
