@@ -92,7 +92,7 @@ impl Reach {
 pub enum Refused {
     /// Another process has the number asked for.
     Taken,
-    /// As many processes as may be use the node.
+    /// As many processes as may be, or as the system lets it serve, use the node.
     Processes,
     /// As much memory as may be is registered.
     Memory,

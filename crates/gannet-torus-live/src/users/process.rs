@@ -88,16 +88,17 @@ impl Process {
     /// Lets the process at the other end of `line` use the node; gives with it what it wakes the node by.
     ///
     /// # Errors
-    /// When the system has not what it takes, or the process is gone.
+    /// When the system has not what it takes, which the process is told, or the process is gone.
     pub fn welcome(number: u16, line: Line<Message>) -> io::Result<(Self, OwnedFd)> {
-        let other = |error: gannet_memory::RegionError| io::Error::other(error);
-        let posts = RingMemory::new::<WORDS>(POSTS).map_err(other)?;
-        let completions = RingMemory::new::<WORDS>(COMPLETIONS).map_err(other)?;
-        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let (wakes_node, wake) = (event()?, event()?);
+        let made = || Ok((ring(POSTS)?, ring(COMPLETIONS)?, event()?, event()?));
+        let ((posts, posts_file), (completions, completions_file), wakes_node, wake) = made()
+            .inspect_err(|_: &io::Error| {
+                let refused = Message::Refused { reason: Refused::Processes, region: 0 };
+                let _told = send(&line, refused, None);
+            })?;
         let tell = |message: Message, file: &OwnedFd| send(&line, message, Some(file));
-        tell(Message::Posts { process: number, entries: POSTS as u32 }, &posts.descriptor()?)?;
-        tell(Message::Completions { entries: COMPLETIONS as u32 }, &completions.descriptor()?)?;
+        tell(Message::Posts { process: number, entries: POSTS as u32 }, &posts_file)?;
+        tell(Message::Completions { entries: COMPLETIONS as u32 }, &completions_file)?;
         tell(Message::Wake { is_process: false }, &wakes_node)?;
         tell(Message::Wake { is_process: true }, &wake)?;
         let process = Self {
@@ -442,6 +443,18 @@ impl Process {
             None => self.posts.may_sleep(),
         }
     }
+}
+
+/// A ring, and a descriptor of it for the process.
+fn ring(entries: usize) -> io::Result<(RingMemory, OwnedFd)> {
+    let ring = RingMemory::new::<WORDS>(entries).map_err(io::Error::other)?;
+    let descriptor = ring.descriptor()?;
+    Ok((ring, descriptor))
+}
+
+/// What the node or a process is woken by.
+fn event() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Lets others reach memory of a process, as far as they may.

@@ -105,7 +105,8 @@ fn who_sleeps_is_woken_by_whatever_happens() {
     let local = Local { region: source, offset: 0 };
     let remote = Remote { node: there, process: 9, address: ADDRESS };
     let woken = |near: &mut User| {
-        assert!(near.may_sleep() && is_woken(near, PATIENCE), "nothing wakes it");
+        // It may have happened before this process wants to sleep.
+        assert!(!near.may_sleep() || is_woken(near, PATIENCE), "nothing wakes it");
         near.woken();
         next(near)
     };
@@ -436,11 +437,22 @@ fn a_node_without_descriptors_says_so_and_sleeps() {
         }
     };
     assert!(matches!(refused, UserError::Refused(Refused::Attach)), "{refused}");
-    let third = thread::spawn(move || User::connect(&path, None).map(drop));
+    // It is let in as soon as there is one descriptor, and told so while there are not all that it takes.
+    let third = thread::spawn(move || {
+        loop {
+            match User::connect(&path, None).map(drop) {
+                Err(UserError::Refused(Refused::Processes)) if begin.elapsed() < PATIENCE => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                connected => return connected,
+            }
+        }
+    });
     thread::sleep(Duration::from_secs(1));
     assert!(!third.is_finished(), "it has descriptors");
     for region in regions {
         first.deregister(region).unwrap();
+        thread::sleep(Duration::from_millis(20));
     }
     third.join().unwrap().unwrap();
     assert!(node.try_wait().unwrap().is_none(), "the node has ended");
