@@ -269,10 +269,13 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Goes on to `now` without a packet in or out.
+    #[inline]
     pub fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         self.settle_writes();
-        self.run_timers();
+        if self.now >= self.timer_at {
+            self.run_timers();
+        }
         self.start_reads();
     }
 
@@ -281,7 +284,6 @@ impl<M: PhysicalMemory> Engine<M> {
     /// Packets that wait for the link ([`Engine::has_packet`]) are not counted: only the link
     /// knows when it takes them.
     pub fn next_deadline(&self) -> Option<u64> {
-        let may_read = !self.ready.is_empty() && self.reads.len() < self.transmit_queue();
         let times = [
             self.timer_at,
             self.writes.front().map_or(u64::MAX, |write| write.done_at),
@@ -290,7 +292,7 @@ impl<M: PhysicalMemory> Engine<M> {
                 .map(|read| read.ready_at)
                 .find(|&at| at > self.now)
                 .unwrap_or(u64::MAX),
-            if may_read { self.read_dma.idle_at() } else { u64::MAX },
+            if self.may_read() { self.read_dma.idle_at() } else { u64::MAX },
         ];
         times.into_iter().min().filter(|&at| at != u64::MAX)
     }
@@ -298,10 +300,6 @@ impl<M: PhysicalMemory> Engine<M> {
     /// Whether a packet waits for the link.
     pub fn has_packet(&self) -> bool {
         !self.control.is_empty() || self.reads.front().is_some_and(|read| read.ready_at <= self.now)
-    }
-
-    fn transmit_queue(&self) -> usize {
-        self.configuration.limits.transmit_queue
     }
 
     fn flow(&mut self, index: u32) -> &mut Flow {
@@ -371,17 +369,14 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Acts on acknowledgements, packets and GETs whose time has come.
     fn run_timers(&mut self) {
-        if self.now < self.timer_at {
-            return;
-        }
         for index in 0..self.flows.len() as u32 {
             self.run_flow_timers(index);
         }
         if self.now >= self.gets_at {
             self.run_get_timers();
         }
-        let replay = self.configuration.replay;
-        let deadline = |flow: &Flow| flow.send.deadline(&replay).min(flow.receive.acknowledge_at);
+        let replay = &self.configuration.replay;
+        let deadline = |flow: &Flow| flow.send.deadline(replay).min(flow.receive.acknowledge_at);
         let flows = self.flows.iter().map(deadline).min().unwrap_or(u64::MAX);
         self.timer_at = flows.min(self.gets_at);
     }

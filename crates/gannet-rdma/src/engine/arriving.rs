@@ -70,7 +70,7 @@ impl<M: PhysicalMemory> Engine<M> {
 
     /// Ends what the other node has acknowledged.
     fn acknowledged(&mut self, index: u32, header: &Repr) {
-        let (now, replay) = (self.now, self.configuration.replay);
+        let (now, replay) = (self.now, &self.configuration.replay);
         let send = &mut self.flows[index as usize].send;
         let epoch = Epoch::from_number(header.acknowledged_epoch);
         let mut done = std::mem::take(&mut self.acknowledged);
@@ -78,7 +78,7 @@ impl<M: PhysicalMemory> Engine<M> {
         let told = (epoch, header.acknowledged, header.selective);
         let overtaken = send.acknowledge(now, told, replay.reorder, |request| done.push(request));
         // Who answers is waited for anew, perhaps for a shorter time.
-        self.timer_at = self.timer_at.min(send.deadline(&replay));
+        self.timer_at = self.timer_at.min(send.deadline(replay));
         self.counters.overtaken += u64::from(overtaken);
         for &request in &done {
             let Some(operation) = self.operations.find(request) else { continue };
@@ -294,22 +294,24 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Takes note of the packets that are written by now.
+    #[inline]
     pub(super) fn settle_writes(&mut self) {
-        let replay = self.configuration.replay;
-        while let Some(write) = self.writes.front().copied()
-            && write.done_at <= self.now
-        {
-            self.writes.pop_front();
-            let acknowledge_at = self.now.saturating_add(replay.ack_delay_ns);
-            let receive = &mut self.flow(write.flow).receive;
-            let is_news = receive.place(write.epoch, write.sequence, replay.ack_packets);
-            receive.acknowledge_at = receive.acknowledge_at.min(acknowledge_at);
-            self.timer_at = self.timer_at.min(acknowledge_at);
-            if is_news {
-                self.mark_control(write.flow);
-            }
-            self.deliver(write.flow);
+        while let Some(write) = self.writes.pop_front_if(|write| write.done_at <= self.now) {
+            self.settle_write(write);
         }
+    }
+
+    fn settle_write(&mut self, write: Write) {
+        let replay = &self.configuration.replay;
+        let acknowledge_at = self.now.saturating_add(replay.ack_delay_ns);
+        let receive = &mut self.flows[write.flow as usize].receive;
+        let is_news = receive.place(write.epoch, write.sequence, replay.ack_packets);
+        receive.acknowledge_at = receive.acknowledge_at.min(acknowledge_at);
+        self.timer_at = self.timer_at.min(acknowledge_at);
+        if is_news {
+            self.mark_control(write.flow);
+        }
+        self.deliver(write.flow);
     }
 
     /// Does what the packets ask whose turn has come; gives whether there were any.

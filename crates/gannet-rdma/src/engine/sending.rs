@@ -146,8 +146,8 @@ impl<M: PhysicalMemory> Engine<M> {
             sequence: read.sequence,
             ..says
         };
-        let (now, replay) = (self.now, self.configuration.replay);
-        let expires = self.flow(read.flow).send.sent(read.sequence, now, &replay);
+        let send = &mut self.flows[read.flow as usize].send;
+        let expires = send.sent(read.sequence, self.now, &self.configuration.replay);
         self.timer_at = self.timer_at.min(expires);
         let is_put = matches!(header.operation, Says::Put | Says::QuietPut);
         let address = if is_put { header.base + u64::from(header.offset) } else { 0 };
@@ -156,14 +156,25 @@ impl<M: PhysicalMemory> Engine<M> {
     }
 
     /// Gives idle DMA engines something to read.
+    #[inline]
     pub(super) fn start_reads(&mut self) {
-        while self.reads.len() < self.transmit_queue() && self.read_dma.idle_at() <= self.now {
-            let Some(index) = self.ready.pop_front() else { return };
-            self.flow(index).is_ready = false;
-            if let Some(sequence) = self.next_sequence(index) {
-                self.start_read(index, sequence);
-                self.mark_ready(index);
-            }
+        while self.may_read() && self.read_dma.idle_at() <= self.now {
+            self.start_next_read();
+        }
+    }
+
+    /// Whether a flow waits for a DMA engine, and the packet that would be read has a place to wait for the link.
+    #[inline]
+    pub(super) fn may_read(&self) -> bool {
+        !self.ready.is_empty() && self.reads.len() < self.configuration.limits.transmit_queue
+    }
+
+    fn start_next_read(&mut self) {
+        let Some(index) = self.ready.pop_front() else { return };
+        self.flow(index).is_ready = false;
+        if let Some(sequence) = self.next_sequence(index) {
+            self.start_read(index, sequence);
+            self.mark_ready(index);
         }
     }
 
