@@ -55,7 +55,7 @@ enum {
 enum {
     GANNET_TORUS_OK = 0,
     GANNET_TORUS_UNREACHABLE = 1,  /* the other node does not answer, or there is none */
-    GANNET_TORUS_UNKNOWN = 2,      /* no process there has memory at the address */
+    GANNET_TORUS_UNKNOWN = 2,      /* no process there has memory at the address, or where a PUT goes on behind it */
     GANNET_TORUS_OUT_OF_RANGE = 3, /* not all of it is within the memory there */
     GANNET_TORUS_READ_ONLY = 4,    /* the memory there may only be read */
     GANNET_TORUS_BUSY = 5,         /* the other node answers as many GETs as it can */

@@ -342,8 +342,10 @@ impl Memory {
 fn wrong_cables(host: &Host, names: &Names) -> Vec<String> {
     // While hosts still come, what is not there yet is not wrong.
     let member = host.member();
-    let survey = member.is_settled().then(|| member.survey()).flatten();
-    let Some((found, hosts)) = survey else { return Vec::new() };
+    if !member.is_settled() {
+        return Vec::new();
+    }
+    let Some((found, hosts)) = member.survey() else { return without_place(host, names) };
     let name = |host: usize, port: Option<u8>| match port {
         Some(port) => names.port(hosts[host], port.into()),
         None => names.host(hosts[host]),
@@ -356,6 +358,19 @@ fn wrong_cables(host: &Host, names: &Names) -> Vec<String> {
     };
     let mends = found.mends.iter().filter(|mend| !(is_told && is_lacking(mend)));
     mends.map(|mend| mend.words(found.lattice, name).to_string()).collect()
+}
+
+/// Cables to hosts that have no place in the machine.
+fn without_place(host: &Host, names: &Names) -> Vec<String> {
+    let member = host.member();
+    let Some(lattice) = member.order().and_then(|order| Lattice::new(order.sizes).ok()) else {
+        return Vec::new();
+    };
+    let words = |[(here, port), (there, other)]: [(HostId, u16); 2]| {
+        let (end, host) = (names.port(there, other), names.host(there));
+        format!("{} goes to {end}, and {host} has no place in {lattice}", names.port(here, port))
+    };
+    member.astray_cables().into_iter().map(words).collect()
 }
 
 impl Port {

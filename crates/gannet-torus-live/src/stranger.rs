@@ -38,8 +38,13 @@ impl Strangers {
                 return *place = place.take().filter(|stranger| stranger.until == u64::MAX);
             }
             Notice::Heard(_, false) | Notice::Ordered => return,
+            // On a wire of three, one hears answers that are for another.
             Notice::WrongKey(port, who) => {
-                (*port, format!("{} has another key; give all hosts the same one", who.place()))
+                let words = format!(
+                    "{} has another key, or more than two hosts are on this wire: give all hosts the same key, and each cable two ends",
+                    who.place()
+                );
+                (*port, words)
             }
             Notice::NoHandshake(port, who) => {
                 let own = setup.ports.get(*port).map_or(usize::MAX, |it| it.1);

@@ -487,7 +487,7 @@ pub enum Outcome {
     Done,
     /// The other node does not answer, or there is none.
     Unreachable,
-    /// The process there has no such memory, or ends before.
+    /// The process there has no such memory, or ends before; said, too, where a PUT goes on behind the last page of memory.
     Unknown,
     /// It is not all within the memory there.
     OutOfRange,

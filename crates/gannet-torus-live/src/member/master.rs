@@ -171,6 +171,9 @@ impl Member {
         let Some(found) = recognise(&self.cabling(&hosts, reach), self.setup.lattice) else {
             return;
         };
+        if !self.may_become(&found) {
+            return;
+        }
         // What only lacks something is run without it; what is wrong is to be mended first.
         let is_wrong = |mend: &cabling::Mend| {
             matches!(mend, cabling::Mend::Swap { .. } | cabling::Mend::Move { .. })
@@ -195,6 +198,18 @@ impl Member {
         judge(&mut order, reach);
         self.orders.before_alone = None;
         self.follow(order, None, now);
+    }
+
+    /// Whether a machine is made of what was found. One that runs becomes larger only where no host and no place is left over: somebody
+    /// who is plugged in by mistake does not turn all others out of their places.
+    fn may_become(&self, found: &Recognised) -> bool {
+        let Some(order) = self.orders.followed.as_ref().filter(|_| self.node().is_some()) else {
+            return true;
+        };
+        let is_left_over = |mend: &cabling::Mend| matches!(mend, cabling::Mend::Unplug(_));
+        let is_full = found.hosts.iter().all(Option::is_some);
+        found.lattice.nodes() <= order.nodes.len()
+            || is_full && !found.mends.iter().any(is_left_over)
     }
 
     /// The cables of `hosts` as the recogniser wants them.
@@ -223,6 +238,16 @@ impl Member {
             self.orders.followed.as_ref().and_then(|order| Lattice::new(order.sizes).ok());
         let found = recognise(&self.cabling(&hosts, &reach), self.setup.lattice.or(lattice))?;
         Some((found, hosts))
+    }
+
+    /// Cables from a host of the machine to one that has no place in it, by their ends there.
+    pub fn astray_cables(&self) -> Vec<[(HostId, u16); 2]> {
+        let Some(order) = &self.orders.followed else { return Vec::new() };
+        let has_place = |host: HostId| node_of(order, host).is_some();
+        let cables = self.reach().cables.into_iter();
+        let leads_out =
+            cables.filter(|((here, _), (there, _))| has_place(*here) && !has_place(*there));
+        leads_out.map(|(here, there)| [here, there]).collect()
     }
 
     /// Gives out another order if something has died or come back, or found its place.

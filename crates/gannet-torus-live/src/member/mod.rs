@@ -95,6 +95,8 @@ pub enum Notice {
 /// How often in a row somebody else speaks for this host before that is another host with its number, and not what was kept of
 /// an earlier life.
 const CONTESTS: u32 = 4;
+/// Who has been a part of the machine for so many watchdogs stays where another host comes with its number.
+const RESIDENT_WATCHDOGS: u64 = 10;
 
 /// What others say in the name of this host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,6 +107,8 @@ struct Contest {
     again_at: u64,
     /// How often it was answered, one soon after the other.
     count: u32,
+    /// Whether this host had long been a part of the machine when it was answered first.
+    is_resident: bool,
 }
 
 /// One cable of the host.
@@ -165,6 +169,8 @@ pub struct Member {
     found: Option<Recognised>,
     notices: Vec<Notice>,
     contest: Contest,
+    /// Since when it is a part of the machine.
+    placed_at: Option<u64>,
 }
 
 impl Member {
@@ -198,6 +204,7 @@ impl Member {
             found: None,
             notices: Vec::new(),
             contest: Contest::default(),
+            placed_at: None,
         };
         member.advertise(0);
         member
@@ -455,12 +462,17 @@ impl Member {
     /// answers in kind.
     fn contend(&mut self, now: u64) {
         let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
-        let Contest { greatest: (life, number), again_at, count } = &mut self.contest;
+        let Contest { greatest: (life, number), again_at, count, is_resident } = &mut self.contest;
         if (*life, *number) < (own.life, own.number) || now < *again_at {
             return;
         }
         let is_long_ago = now > again_at.saturating_add(10 * self.setup.watchdog_ns);
-        *count = if is_long_ago { 1 } else { *count + 1 };
+        if is_long_ago || *count == 0 {
+            let long = RESIDENT_WATCHDOGS * self.setup.watchdog_ns;
+            *is_resident = self.placed_at.is_some_and(|at| now >= at.saturating_add(long));
+            *count = 0;
+        }
+        *count += 1;
         *again_at = now + self.setup.watchdog_ns;
         (own.life, own.number) = (*life, *number + 1);
         let item = Item::Advert(own.clone());
@@ -471,6 +483,11 @@ impl Member {
     pub fn has_twin(&self, now: u64) -> bool {
         let Contest { again_at, count, .. } = self.contest;
         count >= CONTESTS && now <= again_at.saturating_add(10 * self.setup.watchdog_ns)
+    }
+
+    /// Whether the machine has another host with the number of this one, which has not been a part of it for long: this one has to go.
+    pub fn is_turned_away(&self, now: u64) -> bool {
+        self.has_twin(now) && !self.contest.is_resident
     }
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
@@ -497,6 +514,7 @@ impl Member {
             self.pass_on(&Item::Order(order.clone()), from, now);
         }
         self.orders.followed = Some(order);
+        self.placed_at = self.node().map(|_| self.placed_at.unwrap_or(now));
         self.changes += 1;
         self.found = None;
         self.is_changed = true;

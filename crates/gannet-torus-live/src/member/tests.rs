@@ -491,6 +491,57 @@ fn more_hosts_make_a_larger_machine_and_another_host_takes_the_place_of_a_dead_o
 }
 
 #[test]
+fn a_host_that_is_plugged_in_by_mistake_moves_nobody_and_is_named() {
+    let mut net = Net::of("2x2", 3);
+    net.run_until(3 * SETTLE, is_whole);
+    let before = net.agreed();
+    net.members.push(Some(Member::new(setup(4, 1, 1))));
+    net.frozen.push(false);
+    let end = (1, 0);
+    let right = net.unplug(end);
+    net.plug(end, (4, 0));
+    net.run(5 * SETTLE);
+    let host = net.members[0].as_ref().unwrap();
+    let order = host.order().unwrap();
+    assert_eq!((order.sizes, dead_nodes(order), dead_cables(order)), (before.sizes, 0, 1));
+    let id = |host: usize| setup(host, 1, 1).host;
+    assert_eq!(host.astray_cables(), [[(id(1), 0), (id(4), 0)]]);
+    net.members[4] = None;
+    net.unplug(end);
+    net.plug(end, right);
+    net.run(20 * WATCHDOG);
+    net.members.pop();
+    let after = net.agreed();
+    assert_eq!((after.sizes, after.nodes), (before.sizes, before.nodes));
+}
+
+#[test]
+fn who_has_the_number_of_a_host_that_is_there_is_turned_away() {
+    let mut net = Net::of("3x3", 5);
+    net.run_until(3 * SETTLE, is_whole);
+    net.run(RESIDENT_WATCHDOGS * WATCHDOG);
+    let master = net.members[0].as_ref().unwrap().master();
+    let [there, place]: [usize; 2] = {
+        let is_other = |host: &usize| setup(*host, 1, 1).host != master;
+        (0..9).filter(is_other).take(2).collect::<Vec<_>>().try_into().unwrap()
+    };
+    for (life, starts_later) in [(net.now + 7, true), (1, false)] {
+        net.members[place] = None;
+        net.run(3 * WATCHDOG);
+        net.members[place] = Some(Member::new(setup(there, 4, life)));
+        net.members[place].as_mut().unwrap().advance(net.now);
+        net.run(8 * WATCHDOG);
+        let is_turned_away =
+            |host: usize| net.members[host].as_ref().unwrap().is_turned_away(net.now);
+        assert_eq!([place, there].map(is_turned_away), [true, false], "later: {starts_later}");
+        net.lives = net.now + 100;
+        net.restart(place, 4);
+        net.run_until(30 * WATCHDOG, is_whole);
+        net.assert_directed();
+    }
+}
+
+#[test]
 fn who_does_not_know_the_key_takes_no_part() {
     let mut net = Net::of("2x2", 4);
     let other = Setup { key: Key([8; 32]), ..setup(3, 4, 1) };

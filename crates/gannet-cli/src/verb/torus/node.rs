@@ -46,7 +46,8 @@ const WATCHDOG_MAX: Span = Span::s(60);
 /// cable can neither change, forge nor repeat what it carries, but can read it. `--protect none` saves that work where all cables
 /// are direct ones.
 ///
-/// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an interface, an address of this host or the socket cannot be had.
+/// Runs until Ctrl-C. Exit code 4 when the key cannot be used, 5 when an interface, an address of this host or the socket cannot be had, or the
+/// machine has another host of this name.
 ///
 /// Example: gannet torus node --key torus.key --port eth1,eth2,eth3,eth4
 #[derive(Debug, clap::Args)]
@@ -226,6 +227,9 @@ fn drive(mut driver: Driver<Host>, socket: &mut Socket) -> anyhow::Result<Outcom
         }
         let is_time = told.elapsed() >= TELL;
         let news = tell_notices(&mut driver, &mut place) || is_time;
+        if news && driver.node().member().is_turned_away(driver.now()) {
+            return Err(turned_away(&driver).into());
+        }
         socket.tell(news, || Status::of(&driver, &mut memory.clone()));
         if is_time {
             told = Instant::now();
@@ -240,6 +244,17 @@ fn drive(mut driver: Driver<Host>, socket: &mut Socket) -> anyhow::Result<Outcom
             faults = now;
         }
     }
+}
+
+/// What is to be done where the machine has a host of this name already.
+fn turned_away(driver: &Driver<Host>) -> Lacking {
+    let setup = driver.node().member().setup();
+    let ports: Vec<String> = setup.port_names().map(|port| port.to_string()).collect();
+    Lacking(format!(
+        "the machine at the other end of {} has another host {}: start this one with a name of its own (--name)",
+        ports.join(", "),
+        setup.name
+    ))
 }
 
 /// Tells what has happened; `place` is what was last told of the place of this host. Gives whether there is another order or

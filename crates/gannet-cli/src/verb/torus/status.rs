@@ -1,5 +1,6 @@
 //! `gannet torus status`: how a machine is, as one of its hosts knows it.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -46,16 +47,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut is_first = true;
     loop {
         let status = socket::ask(&path)?;
-        if arguments.json && arguments.watch {
-            output::text(&format!("{}\n", serde_json::to_string(&status)?))?;
-        } else if arguments.json {
-            output::json(&status)?;
-        } else if is_page {
+        let text = match (arguments.json, arguments.watch) {
+            (true, true) => format!("{}\n", serde_json::to_string(&status)?),
+            (true, false) => format!("{}\n", serde_json::to_string_pretty(&status)?),
+            (false, _) => status.to_string(),
+        };
+        if is_page && !arguments.json {
             let (columns, room) = page::room();
             page::show(&fitting(&status, columns, room), columns, is_first)?;
             is_first = false;
-        } else {
-            output::text(&status.to_string())?;
+        } else if !output::offer(|out| out.write_all(text.as_bytes()))? && arguments.watch {
+            return Ok(Outcome::Ok);
         }
         if !arguments.watch {
             let is_whole = status.faults.is_empty() && status.lattice.is_some();
