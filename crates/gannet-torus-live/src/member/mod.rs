@@ -431,7 +431,13 @@ impl Member {
                         let known = Item::Advert(known.clone());
                         self.ends[port].flood.owe(&known, now);
                     }
-                    Some(known) if age(known) == age(&advert) => {}
+                    Some(known) if age(known) == age(&advert) => {
+                        // Two hosts speak for one: let each of them hear of the other.
+                        if known.ports != advert.ports {
+                            let known = Item::Advert(known.clone());
+                            self.ends[port].flood.owe(&known, now);
+                        }
+                    }
                     Some(_) => self.keep(advert, Some(port), now),
                     // So many are never known of one machine.
                     None if self.adverts.len() < 2 * gannet_wire::neighbour::HOSTS_MAX => {
@@ -452,7 +458,10 @@ impl Member {
     fn hear_of_self(&mut self, advert: &Advert, now: u64) {
         let age = |advert: &Advert| (advert.life, advert.number);
         let Some(own) = self.adverts.get(&self.setup.host) else { return };
-        if age(advert) > age(own).max(self.contest.greatest) {
+        // Both may have come to the same number.
+        let is_other = age(advert) == age(own) && advert.ports != own.ports;
+        let is_news = age(advert) > age(own) || is_other;
+        if is_news && age(advert) > self.contest.greatest {
             self.contest.greatest = age(advert);
             self.contend(now);
         }

@@ -213,29 +213,6 @@ fn a_host_that_no_cable_reaches_is_heard_over_the_service_network() {
 }
 
 #[test]
-fn a_host_of_a_name_that_the_machine_has_is_turned_away() {
-    let mut hosts = Hosts::ring(60, 4);
-    hosts.become_a_machine("4x1x1");
-    // By then n1 is known as a part of it.
-    thread::sleep(Duration::from_secs(4));
-    hosts.children[3].kill().unwrap();
-    hosts.children[3].wait().unwrap();
-    let ports = [cable(62, 63, 2)[1].clone(), cable(63, 60, 3)[0].clone()];
-    let (key, elsewhere) = (hosts.directory.path().join("key"), tempfile::tempdir().unwrap());
-    let output = node(elsewhere.path(), &key, "n1", &ports).output().unwrap();
-    let said = text(&output.stderr);
-    assert!(said.contains("has another host n1: start this one with a name of its own"), "{said}");
-    assert_eq!((output.status.code(), elsewhere.path().join("n1").exists()), (Some(5), false));
-    for host in 0..3 {
-        hosts.wait_for(host, "only the one that died is missing", |it| {
-            it["lattice"] == "4x1x1"
-                && faults(it).starts_with("n3 at ")
-                && !faults(it).contains(';')
-        });
-    }
-}
-
-#[test]
 fn who_watches_ends_when_nobody_reads() {
     let hosts = Hosts::ring(70, 2);
     hosts.become_a_machine("2x1x1");
