@@ -431,13 +431,12 @@ impl Member {
                         let known = Item::Advert(known.clone());
                         self.ends[port].flood.owe(&known, now);
                     }
-                    Some(known) if age(known) == age(&advert) => {
-                        // Two hosts speak for one: let each of them hear of the other.
-                        if known.ports != advert.ports {
-                            let known = Item::Advert(known.clone());
-                            self.ends[port].flood.owe(&known, now);
-                        }
+                    // Two hosts speak for one: let each of them hear of the other.
+                    Some(known) if age(known) == age(&advert) && known.ports != advert.ports => {
+                        let known = Item::Advert(known.clone());
+                        self.ends[port].flood.owe(&known, now);
                     }
+                    Some(known) if age(known) == age(&advert) => {}
                     Some(_) => self.keep(advert, Some(port), now),
                     // So many are never known of one machine.
                     None if self.adverts.len() < 2 * gannet_wire::neighbour::HOSTS_MAX => {
