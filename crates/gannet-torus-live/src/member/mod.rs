@@ -431,8 +431,12 @@ impl Member {
                         let known = Item::Advert(known.clone());
                         self.ends[port].flood.owe(&known, now);
                     }
-                    // Two hosts speak for one: let each of them hear of the other.
-                    Some(known) if age(known) == age(&advert) && known.ports != advert.ports => {
+                    // Two hosts speak for one: the one at this port is to hear of the other. Anybody else would answer in kind, without end.
+                    Some(known)
+                        if age(known) == age(&advert)
+                            && known.ports != advert.ports
+                            && self.ends[port].other.is_some_and(|it| it.host == advert.host) =>
+                    {
                         let known = Item::Advert(known.clone());
                         self.ends[port].flood.owe(&known, now);
                     }
