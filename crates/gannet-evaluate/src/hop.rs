@@ -17,7 +17,7 @@ use gannet_rdma::{Completion, Put};
 use gannet_torus::Routes;
 use gannet_torus::link::{Config, ConfigError, Form, Frames, Link, Most, Origin, State};
 use gannet_torus::node::{Configuration, ConfigurationError, TorusNode};
-use gannet_wire::apelink::{Header, Word};
+use gannet_wire::apelink::{Header, WORD_LEN, Word};
 use serde::{Deserialize, Serialize};
 
 pub use gannet_torus::link::FRAME_BYTES_MAX;
@@ -34,6 +34,8 @@ const STEP_NS: u64 = 1000;
 /// Bytes of a PUT.
 const MESSAGE_BYTES: u32 = 1 << 16;
 const PAGE_BYTES: u64 = 4096;
+/// Words of payload that may be under way.
+const WINDOW_WORDS: usize = 1 << 12;
 /// Where the far node has registered the place of a PUT.
 const ADDRESS: u64 = 1 << 40;
 
@@ -52,17 +54,6 @@ pub enum Hop {
 impl Hop {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Words, Self::Frames, Self::Put];
-
-    /// The passes over the bytes of a packet, ns, where each takes so much.
-    fn passes_ns(self, copy: f64, sum: f64, summed_copy: f64) -> f64 {
-        match self {
-            Self::Words => 2.0 * summed_copy,
-            // To the frame and out of it, with sums.
-            Self::Frames => 2.0 * summed_copy,
-            // Out of memory to the frame, and out of it to memory; a sum by the engine and one by the far end of the link.
-            Self::Put => 2.0 * (copy + sum),
-        }
-    }
 }
 
 /// What is to be measured.
@@ -91,7 +82,7 @@ pub struct HopRow {
     pub limit_ns: f64,
     /// The limit by the packet; where sums are taken while bytes are copied, more than 1 is possible.
     pub ratio: f64,
-    /// What is left of a packet without the copies and check sums that this hop makes, in ns.
+    /// What is left of a packet without the copies and check sums that this hop makes, where they go through as much memory as in the hop, in ns.
     pub beside_ns: f64,
 }
 
@@ -119,12 +110,13 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
     let mut rows = Vec::new();
     for &bytes in &plan.bytes {
         let mut hops = Hop::ALL.map(|_| Vec::new());
-        let (mut copies, mut sums, mut summed_copies) = (Vec::new(), Vec::new(), Vec::new());
+        let mut passes = Hop::ALL.map(|_| Vec::new());
+        let (mut copies, mut sums) = (Vec::new(), Vec::new());
         for _ in 0..PASSES {
             copies.push(copy_ns(bytes, plan.time));
             sums.push(sum_ns(bytes, plan.time));
-            summed_copies.push(summed_copy_ns(bytes, plan.time));
-            for (hop, times) in Hop::ALL.into_iter().zip(&mut hops) {
+            for ((hop, times), passes) in Hop::ALL.into_iter().zip(&mut hops).zip(&mut passes) {
+                passes.push(Places::new(hop, bytes).passes_ns(plan.time));
                 times.push(match hop {
                     Hop::Words => link_ns(Form::Words, bytes, plan.time)?,
                     Hop::Frames => {
@@ -134,11 +126,9 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
                 });
             }
         }
-        let (copy, sum) = (median(&mut copies), median(&mut sums));
-        let summed_copy = median(&mut summed_copies);
-        let limit_ns = 2.0 * (copy + sum);
-        for (hop, mut times) in Hop::ALL.into_iter().zip(hops) {
-            let ns = median(&mut times);
+        let limit_ns = 2.0 * (median(&mut copies) + median(&mut sums));
+        for ((hop, mut times), mut passes) in Hop::ALL.into_iter().zip(hops).zip(passes) {
+            let (ns, passes_ns) = (median(&mut times), median(&mut passes));
             rows.push(HopRow {
                 hop,
                 bytes,
@@ -146,7 +136,7 @@ pub fn measure(plan: &HopPlan) -> Result<Vec<HopRow>, Error> {
                 gbit_per_s: 8.0 * bytes as f64 / ns,
                 limit_ns,
                 ratio: limit_ns / ns,
-                beside_ns: ns - hop.passes_ns(copy, sum, summed_copy),
+                beside_ns: ns - passes_ns,
             });
         }
     }
@@ -173,14 +163,69 @@ fn sum_ns(bytes: usize, time: Duration) -> f64 {
     })
 }
 
-/// Nanoseconds to copy a payload and take its check sum in one pass.
-fn summed_copy_ns(bytes: usize, time: Duration) -> f64 {
-    let (from, mut to) = (vec![1; bytes], vec![0; bytes]);
-    batch_ns(time, BATCH, || {
-        for _ in 0..BATCH {
-            black_box(Crc32c::default().and_copied(black_box(&from), black_box(&mut to)));
+/// Where a hop copies payloads from and to: as many as are under way at once, since what they go through is in no cache of the first level.
+struct Places {
+    hop: Hop,
+    /// Bytes of a payload.
+    bytes: usize,
+    packets: usize,
+    /// The payload, or for PUTs the message.
+    source: Vec<u8>,
+    /// Packets in frames.
+    frames: Vec<u8>,
+    /// What the far end has taken: packets in a FIFO, or for PUTs the message.
+    taken: Vec<u8>,
+}
+
+impl Places {
+    fn new(hop: Hop, bytes: usize) -> Self {
+        let packets = (WINDOW_WORDS / bytes.div_ceil(WORD_LEN)).clamp(1, BATCH);
+        let all = packets * Self::stride(bytes);
+        let source = if hop == Hop::Put { all } else { bytes };
+        Self {
+            hop,
+            bytes,
+            packets,
+            source: vec![7; source],
+            frames: vec![0; all],
+            taken: vec![0; all],
         }
-    })
+    }
+
+    /// Bytes of a packet: padded payload, header and footer.
+    fn stride(bytes: usize) -> usize {
+        bytes.next_multiple_of(WORD_LEN) + 2 * WORD_LEN
+    }
+
+    /// Nanoseconds of the copies and check sums of a packet.
+    fn passes_ns(&mut self, time: Duration) -> f64 {
+        batch_ns(time, self.packets, || self.pass())
+    }
+
+    /// What is done to the bytes of all packets, first by the near end and then by the far one.
+    fn pass(&mut self) {
+        let Self { hop, bytes, packets, source, frames, taken } = self;
+        let places = (0..*packets).map(|packet| packet * Self::stride(*bytes));
+        let sum = Crc32c::default();
+        for at in places.clone() {
+            let from = if *hop == Hop::Put { at } else { 0 };
+            let from = black_box(&source[from..from + *bytes]);
+            black_box(sum.and_copied(from, &mut frames[at..at + *bytes]));
+        }
+        for at in places {
+            let from = black_box(&frames[at..at + *bytes]);
+            let to = &mut taken[at..at + *bytes];
+            match hop {
+                Hop::Words | Hop::Frames => black_box(sum.and_copied(from, to)),
+                // The link takes the sum, and the engine copies what it has let through.
+                Hop::Put => {
+                    black_box(sum.and(from));
+                    copy(from, to);
+                    sum
+                }
+            };
+        }
+    }
 }
 
 /// Two ends of a link, and the time that passes for them.
@@ -251,11 +296,11 @@ fn patient(config: Config) -> Config {
 
 /// With windows of 64 KiB, which stay in the cache of a core.
 fn wide(config: Config) -> Config {
-    let (words, packets) = (1 << 12, 1 << 10);
+    let packets = 1 << 10;
     Config {
-        fifo_words: words,
+        fifo_words: WINDOW_WORDS,
         fifo_headers: packets,
-        window_words: words,
+        window_words: WINDOW_WORDS,
         window_packets: packets,
         ..config
     }

@@ -17,7 +17,7 @@ const SIZES: &str = "64,512,1500,4096";
 ///
 /// Beside each stands what hops with check sums commonly take, measured in turn with it on the same core: copying the
 /// payload and then taking its CRC-32C, at each end; `ratio` is this limit by the hop, and may be more than 1 where both are done in one pass. `beside` is what is left of a packet when
-/// all copies and check sums that the hop makes are taken off. Times are medians of seven passes.
+/// all copies and check sums that the hop makes are taken off, which are measured in as much memory as it goes through. Times are medians of seven passes.
 ///
 /// Example: gannet bench hop --bytes 1024,4096 --frame-bytes 8972
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `gannet torus node` and `gannet torus status`: hosts in processes of their own, on loopback.
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -210,6 +211,36 @@ fn a_host_that_no_cable_reaches_is_heard_over_the_service_network() {
     let said = text(&output.stdout);
     assert!(said.contains("heard over the service network"), "{said}");
     assert!(said.lines().any(|line| line.contains("s0") && line.contains("n1 port s0")), "{said}");
+}
+
+#[test]
+fn a_host_of_a_name_that_the_machine_has_is_turned_away() {
+    let mut hosts = Hosts::ring(60, 4);
+    hosts.become_a_machine("4x1x1");
+    // By then n1 is known as a part of it.
+    thread::sleep(Duration::from_secs(4));
+    hosts.children[3].kill().unwrap();
+    hosts.children[3].wait().unwrap();
+    let ports = [cable(62, 63, 2)[1].clone(), cable(63, 60, 3)[0].clone()];
+    let (key, elsewhere) = (hosts.directory.path().join("key"), tempfile::tempdir().unwrap());
+    hosts.children[3] = node(elsewhere.path(), &key, "n1", &ports).spawn().unwrap();
+    let begin = Instant::now();
+    while hosts.children[3].try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut said = String::new();
+    hosts.children[3].stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("has another host n1: start this one with a name of its own"), "{said}");
+    assert_eq!(hosts.children[3].wait().unwrap().code(), Some(5));
+    assert!(!elsewhere.path().join("n1").exists());
+    for host in 0..3 {
+        hosts.wait_for(host, "only the one that died is missing", |it| {
+            it["lattice"] == "4x1x1"
+                && faults(it).starts_with("n3 at ")
+                && !faults(it).contains(';')
+        });
+    }
 }
 
 #[test]
