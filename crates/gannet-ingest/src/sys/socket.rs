@@ -138,6 +138,11 @@ impl Socket {
         Ok(mtu[0] as usize)
     }
 
+    /// Whether another socket may be bound to the address of this one, if that may be shared as well.
+    pub(crate) fn set_reusable(&self, is_reusable: bool) -> io::Result<()> {
+        self.set_flag(libc::SOL_SOCKET, libc::SO_REUSEADDR, is_reusable)
+    }
+
     /// Lets several sockets share one address; the kernel chooses one for each message.
     pub(crate) fn share_address(&self) -> io::Result<()> {
         self.set_flag(libc::SOL_SOCKET, libc::SO_REUSEPORT, true)

@@ -15,6 +15,16 @@ pub struct CoalescedSocket {
     socket: Socket,
     /// Whether the kernel cuts messages into datagrams.
     cuts: bool,
+    /// Who alone is heard, if that was said.
+    other: Option<Other>,
+}
+
+/// The only one that a socket hears.
+#[derive(Debug)]
+struct Other {
+    address: SocketAddr,
+    /// Has the address of the socket for all others, and drops what they send.
+    refusing: Socket,
 }
 
 /// A message that was received: datagrams of one length one behind the other, the last perhaps shorter.
@@ -60,7 +70,38 @@ impl CoalescedSocket {
         let cuts = socket.set_segment_len(0).is_ok();
         let _ = socket.set_coalescing(true);
         socket.bind(address)?;
-        Ok(Self { socket, cuts })
+        Ok(Self { socket, cuts, other: None })
+    }
+
+    /// The same for who has nothing to say to anybody but `other`, and hears nobody else: what others send meets no answer, takes no memory,
+    /// and is [counted](Self::refused). What goes to `other`, or comes from it, needs no way to be looked up each time.
+    ///
+    /// # Errors
+    /// The same, or when `other` cannot be reached from there.
+    pub fn bind_between(address: &SocketAddr, other: &SocketAddr) -> io::Result<Self> {
+        let refusing = Socket::new(address)?;
+        refusing.refuse_all()?;
+        refusing.bind(address)?;
+        let address = refusing.local_address()?;
+        let socket = Socket::new(&address)?;
+        // Until it has a target anybody would be heard.
+        socket.refuse_all()?;
+        // The one that is bound last is found first. No third one may be bound there before these two are, nor behind them.
+        refusing.set_reusable(true)?;
+        socket.set_reusable(true)?;
+        let Self { socket, cuts, .. } = Self::set_up(socket, &address)?;
+        refusing.set_reusable(false)?;
+        socket.set_reusable(false)?;
+        socket.connect(other)?;
+        socket.accept_all()?;
+        Ok(Self { socket, cuts, other: Some(Other { address: *other, refusing }) })
+    }
+
+    /// Messages of others than the one who alone is heard, modulo 2^32.
+    pub fn refused(&self) -> u32 {
+        let refusing = self.other.as_ref().map(|other| &other.refusing);
+        // Kernels before 4.12 do not count them by socket.
+        refusing.and_then(|socket| socket.queue().ok()).map_or(0, |queue| queue.drops)
     }
 
     /// Where it is.
@@ -97,13 +138,20 @@ impl CoalescedSocket {
     /// # Errors
     /// When the kernel will not send it.
     pub fn send(&self, message: &[u8], datagram: usize, to: &SocketAddr) -> io::Result<bool> {
-        match send(&self.socket, message, datagram, to) {
+        let is_other = self.other.as_ref().is_some_and(|other| other.address == *to);
+        let to = (!is_other).then_some(to);
+        let mut sent = send(&self.socket, message, datagram, to);
+        // A report that somebody's port is closed, which came before this.
+        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            sent = send(&self.socket, message, datagram, to);
+        }
+        use ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+        match sent {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            // A report that somebody's port is closed, which came before this.
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => match error.kind() {
+                WouldBlock | Interrupted | ConnectionRefused => Ok(false),
+                _ => Err(error),
+            },
         }
     }
 
@@ -112,11 +160,14 @@ impl CoalescedSocket {
     /// # Errors
     /// When the socket is broken.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Message>> {
-        let Some(received) = receive(&self.socket, buffer)? else { return Ok(None) };
+        let other = self.other.as_ref().map(|other| other.address);
+        let received = receive(&self.socket, buffer, other.is_none())?;
+        let Some(received) = received else { return Ok(None) };
         let bytes = received.len;
         let datagram = received.segment.unwrap_or(bytes).clamp(1, bytes.max(1));
         let unknown = || io::Error::other("the sender has no IP address");
-        Ok(Some(Message { bytes, datagram, sender: received.sender.ok_or_else(unknown)? }))
+        let sender = other.or(received.sender).ok_or_else(unknown)?;
+        Ok(Some(Message { bytes, datagram, sender }))
     }
 }
 
@@ -148,5 +199,38 @@ mod tests {
         assert!(here.send(b"", 0, &to).unwrap());
         let empty = there.receive(&mut room).unwrap().unwrap();
         assert_eq!((empty.bytes, empty.datagram), (0, 1));
+    }
+
+    #[test]
+    fn who_hears_one_alone_refuses_and_counts_all_others() {
+        let bind = || CoalescedSocket::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let (there, stranger) = (bind(), bind());
+        let other = there.address().unwrap();
+        let here = CoalescedSocket::bind_between(&"127.0.0.1:0".parse().unwrap(), &other).unwrap();
+        let address = here.address().unwrap();
+        let mut room = vec![0; CoalescedSocket::ROOM];
+        for number in 0..5 {
+            assert!(stranger.send(&[9; 100], 100, &address).unwrap());
+            assert!(there.send(&[number; 100], 100, &address).unwrap());
+            let message = std::iter::repeat_with(|| here.receive(&mut room).unwrap());
+            assert_eq!(message.flatten().next().unwrap().sender, other);
+            assert_eq!(room[0], number);
+        }
+        assert_eq!(here.refused(), 5);
+        let taken = CoalescedSocket::bind(&address).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+        // That nobody is there keeps nothing from being sent.
+        drop(there);
+        for _ in 0..3 {
+            assert!(here.send(&[1; 8], 8, &other).unwrap());
+        }
+        let there = CoalescedSocket::bind(&other).unwrap();
+        assert!(here.send(&[2; 8], 8, &other).unwrap());
+        let message = std::iter::repeat_with(|| there.receive(&mut room).unwrap());
+        assert_eq!(message.flatten().next().unwrap().sender, address);
+        // Others can still be written to.
+        assert!(here.send(&[3; 8], 8, &stranger.address().unwrap()).unwrap());
+        let message = std::iter::repeat_with(|| stranger.receive(&mut room).unwrap());
+        assert_eq!(message.flatten().next().unwrap().bytes, 8);
     }
 }

@@ -54,7 +54,12 @@ impl UdpPort {
     /// # Errors
     /// When the address is not of this host, or taken, or `peer` cannot be reached from it.
     pub fn open(local: SocketAddr, peer: SocketAddr) -> io::Result<Self> {
-        let socket = CoalescedSocket::bind(&local)?;
+        // A socket that hears one end only keeps the address that it has then.
+        let socket = if local.ip().is_unspecified() {
+            CoalescedSocket::bind(&local)?
+        } else {
+            CoalescedSocket::bind_between(&local, &peer)?
+        };
         Self::new(socket, Other::At(peer), path_bytes(&local, &peer)?)
     }
 
@@ -186,7 +191,7 @@ impl Port for UdpPort {
     }
 
     fn strangers(&self) -> u64 {
-        self.strangers
+        self.strangers + u64::from(self.socket.refused())
     }
 
     fn confirm(&mut self) {
