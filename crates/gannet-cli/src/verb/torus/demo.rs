@@ -1,6 +1,7 @@
 //! `gannet torus demo`: a torus at work on this machine, which is broken and mended.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ const EVERY_MIN: Span = Span::ms(100);
 ///
 /// A cable that has lost frames is watched for forty to eighty watchdogs before it carries packets again, so the demo may take that much longer.
 ///
-/// Ctrl-C mends what is broken, lets all PUTs arrive, and ends; a second one ends at once. Exit code 6 when anything was
+/// Ctrl-C, or a reader that closes the pipe, mends what is broken, lets all PUTs arrive, and ends; a second Ctrl-C ends at once. Exit code 6 when anything was
 /// lost, came twice or came wrong.
 ///
 /// Example: gannet torus demo --lattice 2x2x2 --duration '30 s'
@@ -92,7 +93,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             None => thread::sleep(LOOK),
         }
         match signals.requests() {
-            0 if begin.elapsed() < Duration::from_nanos(arguments.duration.ns()) => {}
+            0 if screen.has_reader
+                && begin.elapsed() < Duration::from_nanos(arguments.duration.ns()) => {}
             0 | 1 => drill.end(),
             _ => return Ok(signals.received().map_or(Outcome::Ok, Outcome::Interrupted)),
         }
@@ -170,6 +172,8 @@ struct Screen {
     begin: Instant,
     is_picture: bool,
     is_json: bool,
+    /// Nobody has closed the pipe yet.
+    has_reader: bool,
     head: [String; 2],
     drawn: Option<Instant>,
     lines: VecDeque<String>,
@@ -184,10 +188,11 @@ impl Screen {
             format!("a fault each {every}, watchdog {watchdog}; Ctrl-C ends it"),
         ];
         let is_picture = output::is_terminal() && !arguments.json;
-        let screen = Self {
+        let mut screen = Self {
             begin: Instant::now(),
             is_picture,
             is_json: arguments.json,
+            has_reader: true,
             head,
             drawn: None,
             lines: VecDeque::new(),
@@ -198,12 +203,13 @@ impl Screen {
         Ok(screen)
     }
 
-    fn line(&self, line: &str) -> anyhow::Result<()> {
+    fn line(&mut self, line: &str) -> anyhow::Result<()> {
         if self.is_json {
             log::say(line);
-            return Ok(());
+        } else {
+            self.has_reader &= output::offer(|out| writeln!(out, "{line}"))?;
         }
-        output::text(&format!("{line}\n"))
+        Ok(())
     }
 
     fn tell(&mut self, event: &Event) -> anyhow::Result<()> {

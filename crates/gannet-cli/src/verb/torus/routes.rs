@@ -173,7 +173,14 @@ fn install(path: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn follow(path: &Path) -> Result<Following, Lacking> {
-    Following::begin(path).map_err(|error| Door::Status.lacking(path, &error))
+    let following = Following::begin(path).map_err(|error| Door::Status.lacking(path, &error))?;
+    if following.is_in_other_network() {
+        return Err(Lacking(format!(
+            "the node at {} is in another network namespace, whose kernel has to route: start this there, by `ip netns exec`",
+            path.display()
+        )));
+    }
+    Ok(following)
 }
 
 /// What is in the kernel, and since when nothing confirms it.

@@ -1,6 +1,8 @@
 //! `gannet torus demo`: nothing is lost, and the last lines say so.
 
 use std::io::{BufRead, Read};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::torus::{interrupt, json, refused, started, text, torus};
 
@@ -41,6 +43,18 @@ fn a_stop_by_ctrl_c_lets_all_arrive() {
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["puts"]["missing"], 0, "{document}");
     assert!(document["puts"]["arrived"].as_u64().unwrap() > 0, "{document}");
+}
+
+#[test]
+fn a_demo_ends_when_nobody_reads() {
+    let (mut child, _errors) = started(&[&["demo", "--duration", "300 s"], &CALM[..]].concat());
+    drop(child.stdout.take());
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "it runs on");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

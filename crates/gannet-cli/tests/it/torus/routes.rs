@@ -133,6 +133,11 @@ fn what_would_make_packets_vanish_is_told() {
         Err(why) => return skipped("settings of a kernel that routes", why),
     };
     let address = ring.address(0);
+    let mut elsewhere = ring.gannet(1, &["torus", "routes", "--install"]);
+    let output = elsewhere.arg(ring.status(0)).stderr(Stdio::piped()).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("is in another network namespace"), "{said}");
+    assert_eq!(output.status.code(), Some(5));
     ring.set(0, "conf/east/forwarding", "0");
     ring.set(0, "conf/west/rp_filter", "1");
     let said = ring.refused(0);
