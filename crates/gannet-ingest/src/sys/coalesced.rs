@@ -45,6 +45,17 @@ pub(crate) fn send(
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Receives a datagram into `buffer`, if one is there, and gives its length. What finds no room is cut off.
+pub(crate) fn receive_datagram(socket: &Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let (start, room) = (buffer.as_mut_ptr().cast(), buffer.len());
+    // SAFETY: live memory of that length, borrowed exclusively.
+    let len = unsafe { libc::recv(socket.raw(), start, room, libc::MSG_DONTWAIT) };
+    if len < 0 {
+        return none_if_transient(io::Error::last_os_error());
+    }
+    Ok(Some(len as usize))
+}
+
 /// Receives a message into `buffer`, if one is there. What finds no room is cut off. Its sender is only told if that is `wanted`.
 pub(crate) fn receive(
     socket: &Socket,

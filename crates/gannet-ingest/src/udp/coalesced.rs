@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use crate::sys::coalesced::{receive, send};
+use crate::sys::coalesced::{receive, receive_datagram, send};
 use crate::sys::receive::MESSAGE_LEN_MAX;
 use crate::sys::send;
 use crate::sys::socket::Socket;
@@ -155,6 +155,14 @@ impl CoalescedSocket {
         }
     }
 
+    /// Whether the kernel may hand over several datagrams as one message, as it does from the beginning; what it has made one before stays so.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn set_coalescing(&self, coalesces: bool) -> io::Result<()> {
+        self.socket.set_coalescing(coalesces)
+    }
+
     /// Receives the next message into `buffer`, if one is there.
     ///
     /// # Errors
@@ -168,6 +176,16 @@ impl CoalescedSocket {
         let unknown = || io::Error::other("the sender has no IP address");
         let sender = other.or(received.sender).ok_or_else(unknown)?;
         Ok(Some(Message { bytes, datagram, sender }))
+    }
+
+    /// The same where messages are not coalesced: faster, if one alone is heard.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn receive_datagram(&self, buffer: &mut [u8]) -> io::Result<Option<Message>> {
+        let Some(Other { address, .. }) = self.other else { return self.receive(buffer) };
+        let datagram = receive_datagram(&self.socket, buffer)?;
+        Ok(datagram.map(|bytes| Message { bytes, datagram: bytes.max(1), sender: address }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A cable of UDP datagrams: between two addresses of any network, or between two interfaces that have none but what the
 //! kernel gives them. No rights.
 
+mod intake;
 mod interface;
 
 use std::io;
@@ -8,13 +9,14 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use gannet_ingest::udp::CoalescedSocket;
+use gannet_ingest::udp::{CoalescedSocket, Message};
 use gannet_torus::link::Most;
 use gannet_wire::neighbour::is_call;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 
 use crate::port::Port;
+use intake::Intake;
 pub use interface::{GROUP, InterfaceError, PORT};
 use interface::{Interface, Meeting};
 
@@ -44,6 +46,7 @@ pub struct UdpPort {
     frame_bytes: usize,
     window_bytes: usize,
     strangers: u64,
+    intake: Intake,
     /// Short messages that are taken at once the next time.
     short_at_once: usize,
 }
@@ -85,6 +88,7 @@ impl UdpPort {
             frame_bytes,
             window_bytes,
             strangers: 0,
+            intake: Intake::Messages { short: 0 },
             short_at_once: 1,
         })
     }
@@ -106,6 +110,21 @@ impl UdpPort {
             (self.socket, self.other) = (socket, Other::Met(meeting));
         }
         Ok(())
+    }
+
+    /// The next message of the socket, if one is there, which is put to where there is room for it.
+    fn next(&mut self) -> io::Result<Option<Message>> {
+        let Self { socket, room, intake, frame_bytes, .. } = self;
+        let message = match intake {
+            Intake::Datagrams => socket.receive_datagram(room)?,
+            _ => socket.receive(room)?,
+        };
+        let is_long = message.map(|message| 2 * message.datagram > *frame_bytes);
+        let before = std::mem::replace(intake, intake.after(is_long));
+        if before.coalesces() != intake.coalesces() {
+            socket.set_coalescing(intake.coalesces())?;
+        }
+        Ok(message)
     }
 
     /// The same with frames of at most `bytes`.
@@ -166,7 +185,7 @@ impl Port for UdpPort {
         let short_at_once = self.short_at_once;
         self.short_at_once = MESSAGES_AT_ONCE.min(2 * short_at_once);
         for count in 1..=MESSAGES_AT_ONCE {
-            let Some(message) = self.socket.receive(&mut self.room)? else {
+            let Some(message) = self.next()? else {
                 self.short_at_once = 1;
                 return Ok(true);
             };
@@ -245,5 +264,32 @@ mod tests {
         };
         // On a busy machine messages may still be on their way when they are looked for.
         assert!(std::iter::repeat_with(as_they_should_be).take(100).any(|holds| holds));
+    }
+
+    #[test]
+    fn a_stream_behind_single_frames_comes_whole() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let there = CoalescedSocket::bind(&any).unwrap();
+        let at_there = there.address().unwrap();
+        let here = CoalescedSocket::bind_between(&any, &at_there).unwrap();
+        let at_here = here.address().unwrap();
+        let mut here = UdpPort::new(here, Other::At(at_there), 8972).unwrap();
+        let mut there = UdpPort::new(there, Other::At(at_here), 8972).unwrap();
+        let mut room = Vec::new();
+        for _ in 0..2 {
+            while here.intake != Intake::Datagrams {
+                send(&mut there, 100..101);
+                while receive(&mut here) != (0, true) {}
+            }
+            for frames in [7, 7, 3] {
+                assert!(there.send(&vec![1; frames * 8972 - 1], 8972).unwrap());
+                while room.len() < frames {
+                    here.receive(&mut |frame| room.push(frame.len())).unwrap();
+                }
+                assert_eq!(room.pop(), Some(8971));
+                assert!(room.drain(..).eq(std::iter::repeat_n(8972, frames - 1)));
+            }
+            assert!(here.intake.coalesces());
+        }
     }
 }
