@@ -179,7 +179,11 @@ struct Places {
 
 impl Places {
     fn new(hop: Hop, bytes: usize) -> Self {
-        let packets = (WINDOW_WORDS / bytes.div_ceil(WORD_LEN)).clamp(1, BATCH);
+        let window = match hop {
+            Hop::Words => Config::default().fifo_words,
+            Hop::Frames | Hop::Put => WINDOW_WORDS,
+        };
+        let packets = (window / bytes.div_ceil(WORD_LEN)).clamp(1, BATCH);
         let all = packets * Self::stride(bytes);
         let source = if hop == Hop::Put { all } else { bytes };
         Self {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::{Driver, PortCounters};
 use crate::host::Host;
+use crate::kernel::namespace;
 use crate::neighbour::Neighbour;
 pub use crate::packets::Packets;
 use crate::users::Counters;
@@ -24,6 +25,9 @@ pub struct Status {
     pub id: String,
     /// Time since the host was started, s.
     pub up_s: f64,
+    /// Number of the network namespace of its node, as the kernel has it.
+    #[serde(default)]
+    pub namespace: Option<u64>,
     /// The lattice; none while there is no machine.
     pub lattice: Option<String>,
     /// Sizes of the lattice in x, y and z.
@@ -190,6 +194,7 @@ impl Status {
             host: setup.name.to_string(),
             id: setup.host.to_string(),
             up_s: seconds(now),
+            namespace: namespace(),
             lattice: lattice.map(|lattice| lattice.to_string()),
             sizes: lattice.map(|lattice| lattice.sizes()),
             place: lattice.zip(member.node()).map(|(lattice, node)| lattice.coordinates(node)),

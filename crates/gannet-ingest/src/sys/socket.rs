@@ -263,6 +263,11 @@ impl Socket {
         Ok(stat.st_ino)
     }
 
+    /// Whether a message waits to be received.
+    pub(crate) fn has_waiting(&self) -> bool {
+        wait_for(self.raw(), libc::POLLIN, Duration::ZERO).unwrap_or(true)
+    }
+
     /// Waits until a message can be sent.
     pub(crate) fn wait_writable(&self, wait: Duration) -> io::Result<bool> {
         wait_for(self.raw(), libc::POLLOUT, wait)

@@ -76,6 +76,8 @@ impl CoalescedSocket {
     /// The same for who has nothing to say to anybody but `other`, and hears nobody else: what others send meets no answer, takes no memory,
     /// and is [counted](Self::refused). What goes to `other`, or comes from it, needs no way to be looked up each time.
     ///
+    /// Where the system lets no second socket be there, this one is alone, and hears anybody.
+    ///
     /// # Errors
     /// The same, or when `other` cannot be reached from there.
     pub fn bind_between(address: &SocketAddr, other: &SocketAddr) -> io::Result<Self> {
@@ -89,7 +91,13 @@ impl CoalescedSocket {
         // The one that is bound last is found first. No third one may be bound there before these two are, nor behind them.
         refusing.set_reusable(true)?;
         socket.set_reusable(true)?;
-        let Self { socket, cuts, .. } = Self::set_up(socket, &address)?;
+        let Self { socket, cuts, .. } = match Self::set_up(socket, &address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                drop(refusing);
+                return Self::bind(&address);
+            }
+            made => made?,
+        };
         refusing.set_reusable(false)?;
         socket.set_reusable(false)?;
         socket.connect(other)?;
@@ -141,11 +149,11 @@ impl CoalescedSocket {
         let is_other = self.other.as_ref().is_some_and(|other| other.address == *to);
         let to = (!is_other).then_some(to);
         let mut sent = send(&self.socket, message, datagram, to);
-        // A report that somebody's port is closed, which came before this.
-        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        use ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+        // A report on what was sent before, as that nobody has the port, or that it was too long.
+        if sent.as_ref().is_err_and(|error| !matches!(error.kind(), WouldBlock | Interrupted)) {
             sent = send(&self.socket, message, datagram, to);
         }
-        use ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
         match sent {
             Ok(()) => Ok(true),
             Err(error) => match error.kind() {
@@ -155,12 +163,11 @@ impl CoalescedSocket {
         }
     }
 
-    /// Whether the kernel may hand over several datagrams as one message, as it does from the beginning; what it has made one before stays so.
-    ///
-    /// # Errors
-    /// When it cannot.
-    pub fn set_coalescing(&self, coalesces: bool) -> io::Result<()> {
-        self.socket.set_coalescing(coalesces)
+    /// Whether the kernel is to hand over several datagrams as one message, as it does from the beginning; gives whether it does so now. It goes on while
+    /// a message waits that it may have made before: of how many datagrams that is, it tells only as long as it makes others.
+    pub fn coalesce(&self, wanted: bool) -> bool {
+        let set = |on| self.socket.set_coalescing(on).is_ok();
+        if wanted { set(true) } else { set(false) && self.socket.has_waiting() && set(true) }
     }
 
     /// Receives the next message into `buffer`, if one is there.
@@ -222,7 +229,9 @@ mod tests {
     #[test]
     fn who_hears_one_alone_refuses_and_counts_all_others() {
         let bind = || CoalescedSocket::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let (there, stranger) = (bind(), bind());
+        let stranger = bind();
+        // Nobody else takes a port here while it is free.
+        let there = CoalescedSocket::bind(&"127.77.77.77:0".parse().unwrap()).unwrap();
         let other = there.address().unwrap();
         let here = CoalescedSocket::bind_between(&"127.0.0.1:0".parse().unwrap(), &other).unwrap();
         let address = here.address().unwrap();
@@ -234,6 +243,7 @@ mod tests {
             assert_eq!(message.flatten().next().unwrap().sender, other);
             assert_eq!(room[0], number);
         }
+        while here.refused() < 5 {}
         assert_eq!(here.refused(), 5);
         let taken = CoalescedSocket::bind(&address).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);

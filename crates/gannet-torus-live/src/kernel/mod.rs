@@ -12,7 +12,9 @@ mod netlink;
 mod obstacles;
 mod writer;
 
+use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use gannet_lattice::{Direction, Faults, Lattice, Node};
@@ -31,6 +33,11 @@ pub const PROTOCOL: u8 = 71;
 pub const METRIC: u32 = 4700;
 /// How long the kernel keeps address and routes of a process that hangs.
 pub const LEASE: Duration = Duration::from_secs(5);
+
+/// Number of the network namespace of this process, which has interfaces and routes of its own; none where the system does not tell.
+pub fn namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/net").ok().map(|namespace| namespace.ino())
+}
 
 /// The routes of a host to all others of its machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

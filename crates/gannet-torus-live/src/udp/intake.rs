@@ -1,7 +1,13 @@
 //! How frames are taken from a socket.
 
+use std::io;
+
+use gannet_ingest::udp::{CoalescedSocket, Message};
+
 /// Messages in a row, none of them long, after which frames are taken as datagrams.
 const SHORT_MAX: u32 = 16;
+/// Bytes of the longest message that is not: frames of a stream are longer over any network that carries IPv6.
+const SHORT_BYTES: usize = 512;
 
 /// A stream is cheaper in messages of several frames, which is how it is sent, and single frames are cheaper as datagrams, of which the kernel need not tell how
 /// many they are.
@@ -9,47 +15,41 @@ const SHORT_MAX: u32 = 16;
 pub(super) enum Intake {
     /// As messages; the last ones, so many, were not long.
     Messages { short: u32 },
-    /// As messages until all have been taken that were made before the kernel was told to make no more.
-    Last,
     /// As datagrams.
     Datagrams,
 }
 
 impl Intake {
-    /// Whether the kernel is to make messages of several frames.
-    pub(super) fn coalesces(self) -> bool {
-        matches!(self, Self::Messages { .. })
+    pub(super) fn new() -> Self {
+        Self::Messages { short: 0 }
     }
 
-    /// How the next one is taken after the socket was asked and gave a message, which was long or not, or nothing.
-    pub(super) fn after(self, is_long: Option<bool>) -> Self {
-        match (self, is_long) {
-            (_, Some(true)) => Self::Messages { short: 0 },
+    /// The next message of `socket`, if one is there, which is put to `room`.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub(super) fn receive(
+        &mut self,
+        socket: &CoalescedSocket,
+        room: &mut [u8],
+    ) -> io::Result<Option<Message>> {
+        let message = match self {
+            Self::Messages { .. } => socket.receive(room)?,
+            Self::Datagrams => socket.receive_datagram(room)?,
+        };
+        let is_long = message.map(|message| message.bytes > SHORT_BYTES);
+        let coalesces = match (&mut *self, is_long) {
+            (Self::Datagrams, Some(true)) => socket.coalesce(true),
+            (Self::Datagrams, _) => return Ok(message),
             (Self::Messages { short }, Some(false)) => {
-                Self::Messages { short: SHORT_MAX.min(short + 1) }
+                *short += 1;
+                return Ok(message);
             }
-            (Self::Messages { short: SHORT_MAX }, None) => Self::Last,
-            (Self::Last, None) => Self::Datagrams,
-            (unchanged, _) => unchanged,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_short_frames_are_taken_as_datagrams_until_a_long_one_comes() {
-        let begin = Intake::Messages { short: 0 };
-        let short = |intake: Intake| intake.after(Some(false));
-        let almost = (1..SHORT_MAX).fold(begin, |intake, _| short(intake).after(None));
-        assert!(almost.coalesces() && almost.after(None).coalesces());
-        assert_eq!(almost.after(Some(true)), begin);
-        let last = short(almost).after(None);
-        assert_eq!((last, last.coalesces(), short(last)), (Intake::Last, false, Intake::Last));
-        let datagrams = last.after(None);
-        assert_eq!((datagrams, short(datagrams)), (Intake::Datagrams, datagrams));
-        assert_eq!([last, datagrams].map(|intake| intake.after(Some(true))), [begin; 2]);
+            (Self::Messages { short: SHORT_MAX.. }, None) => socket.coalesce(false),
+            (Self::Messages { .. }, None) => return Ok(message),
+            (Self::Messages { .. }, Some(true)) => true,
+        };
+        *self = if coalesces { Self::new() } else { Self::Datagrams };
+        Ok(message)
     }
 }

@@ -43,7 +43,7 @@ const EVERY_MIN: Span = Span::ms(100);
 ///
 /// A cable that has lost frames is watched for forty to eighty watchdogs before it carries packets again, so the demo may take that much longer.
 ///
-/// Ctrl-C, or a reader that closes the pipe, mends what is broken, lets all PUTs arrive, and ends; a second Ctrl-C ends at once. Exit code 6 when anything was
+/// Ctrl-C, or without --json a reader that closes the pipe, mends what is broken, lets all PUTs arrive, and ends; a second Ctrl-C ends at once. Exit code 6 when anything was
 /// lost, came twice or came wrong.
 ///
 /// Example: gannet torus demo --lattice 2x2x2 --duration '30 s'

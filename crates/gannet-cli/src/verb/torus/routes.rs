@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gannet_torus_live::kernel::{Changes, HostRoutes, Kernel, KernelError, RoutesError, obstacles};
+use gannet_torus_live::kernel::{
+    Changes, HostRoutes, Kernel, KernelError, RoutesError, namespace, obstacles,
+};
 use gannet_torus_live::status::Status;
 use tun_rs::DeviceBuilder;
 
@@ -173,14 +175,7 @@ fn install(path: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn follow(path: &Path) -> Result<Following, Lacking> {
-    let following = Following::begin(path).map_err(|error| Door::Status.lacking(path, &error))?;
-    if following.is_in_other_network() {
-        return Err(Lacking(format!(
-            "the node at {} is in another network namespace, whose kernel has to route: start this there, by `ip netns exec`",
-            path.display()
-        )));
-    }
-    Ok(following)
+    Following::begin(path).map_err(|error| Door::Status.lacking(path, &error))
 }
 
 /// What is in the kernel, and since when nothing confirms it.
@@ -217,6 +212,14 @@ impl Installed {
 
     /// Takes what the node has told, if it has, and lets time pass.
     fn step(&mut self, told: Option<Status>) -> anyhow::Result<()> {
+        let of_node = told.as_ref().and_then(|status| status.namespace);
+        if of_node.zip(namespace()).is_some_and(|(node, own)| node != own) {
+            return Err(Lacking(
+                "the node is in another network namespace, whose kernel has to route: start this there, by `ip netns exec`"
+                    .into(),
+            )
+            .into());
+        }
         if let Some(status) = told
             && let Some(routes) = HostRoutes::of(&status, self.network).map_err(Lacking::from)?
         {

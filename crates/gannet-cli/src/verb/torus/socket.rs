@@ -7,7 +7,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -206,17 +206,6 @@ impl Following {
         let mut stream = connect(path)?;
         stream.write_all(FOLLOW)?;
         Ok(Self { stream: BufReader::new(stream), line: Vec::new() })
-    }
-
-    /// Whether the node is in another network namespace than this process; no where the system does not tell.
-    pub fn is_in_other_network(&self) -> bool {
-        let network = |process: &str| {
-            let namespace = fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
-            Some((namespace.dev(), namespace.ino()))
-        };
-        let node = sockopt::socket_peercred(self.stream.get_ref()).ok();
-        let node = node.and_then(|node| network(&node.pid.as_raw_nonzero().to_string()));
-        node.is_some_and(|node| network("self").is_some_and(|own| own != node))
     }
 
     /// The next document; none if none comes for `most`.

@@ -215,13 +215,13 @@ fn a_host_that_no_cable_reaches_is_heard_over_the_service_network() {
 
 #[test]
 fn a_host_of_a_name_that_the_machine_has_is_turned_away() {
-    let mut hosts = Hosts::ring(60, 4);
+    let mut hosts = Hosts::ring(80, 4);
     hosts.become_a_machine("4x1x1");
     // By then n1 is known as a part of it.
     thread::sleep(Duration::from_secs(4));
     hosts.children[3].kill().unwrap();
     hosts.children[3].wait().unwrap();
-    let ports = [cable(62, 63, 2)[1].clone(), cable(63, 60, 3)[0].clone()];
+    let ports = [cable(82, 83, 2)[1].clone(), cable(83, 80, 3)[0].clone()];
     let (key, elsewhere) = (hosts.directory.path().join("key"), tempfile::tempdir().unwrap());
     hosts.children[3] = node(elsewhere.path(), &key, "n1", &ports).spawn().unwrap();
     let begin = Instant::now();
