@@ -73,6 +73,9 @@ impl Handle {
             2 => Reach::Write,
             other => return Err(Failed::new(format!("{other} is no reach: it is 0, 1 or 2"))),
         };
+        if bytes == 0 {
+            return Err(Failed::new("memory of 0 bytes cannot be registered"));
+        }
         let memory = SharedRegion::new(bytes).map_err(Failed::new)?;
         let region = self.user.register(memory, address, reach)?;
         let free = self.regions.iter().position(Option::is_none).unwrap_or(self.regions.len());

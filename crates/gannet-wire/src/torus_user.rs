@@ -96,7 +96,7 @@ pub enum Refused {
     Processes,
     /// As much memory as may be is registered.
     Memory,
-    /// The memory cannot be mapped, or has no bytes, or another number of them than was said.
+    /// The memory cannot be mapped, or has another length than was said.
     Attach,
     /// The address is not that of a page, or has another place in its page than the bytes, or they end beyond 2^48; or others of the process are there.
     Address,
@@ -124,7 +124,7 @@ impl fmt::Display for Refused {
             Self::Taken => "another process of this node has this number",
             Self::Processes => "as many processes as it serves use the node",
             Self::Memory => "as much memory as it serves is registered with the node",
-            Self::Attach => "the node cannot map the memory, or it has no bytes",
+            Self::Attach => "the node cannot map the memory",
             Self::Address => {
                 "the address is not that of a page, or the memory would reach beyond 2^48, or the process has memory there"
             }

@@ -48,6 +48,8 @@ int main(int arguments, char **argument) {
     void *memory;
     check(gannet_torus_register(torus, BYTES, ADDRESS + 1, GANNET_TORUS_WRITE, &region, &memory) ==
               GANNET_TORUS_FAILED, "an address that begins no page is refused");
+    check(gannet_torus_register(torus, 0, ADDRESS, GANNET_TORUS_WRITE, &region, &memory) ==
+              GANNET_TORUS_FAILED, "memory of no bytes is refused");
     check(gannet_torus_register(torus, BYTES, ADDRESS, GANNET_TORUS_WRITE, &region, &memory) == 0, "register");
     unsigned char *bytes = memory;
     gannet_torus_place_t place;

@@ -406,7 +406,6 @@ impl Users {
         // Threads of processes that have ended may still be at it.
         let is_much = asked.bytes > REGION_BYTES_MAX || self.attaching.len() >= 2 * PROCESSES_MAX;
         let refused = process.refuses(asked.region).or(is_much.then_some(Refused::Memory));
-        let refused = refused.or((asked.bytes == 0).then_some(Refused::Attach));
         if let Some(reason) = refused {
             return process.tell(Message::Refused { reason, region: asked.region });
         }
