@@ -42,7 +42,7 @@ impl Intake {
             (Self::Datagrams, Some(true)) => socket.coalesce(true),
             (Self::Datagrams, _) => return Ok(message),
             (Self::Messages { short }, Some(false)) => {
-                *short += 1;
+                *short = SHORT_MAX.min(*short + 1);
                 return Ok(message);
             }
             (Self::Messages { short: SHORT_MAX.. }, None) => socket.coalesce(false),
