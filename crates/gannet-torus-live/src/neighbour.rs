@@ -56,6 +56,8 @@ pub enum News {
     Itself(Identity),
     /// Another host has the number of this one.
     SameHost(Identity),
+    /// Somebody else calls while the other end is heard.
+    Third(Identity),
 }
 
 /// Datagrams that were no use, by reason.
@@ -347,6 +349,11 @@ impl Neighbour {
             }
             let is_own = who.life == self.own.life;
             return news(if is_own { News::Itself(who) } else { News::SameHost(who) });
+        }
+        if self.is_heard && self.other().is_some_and(|other| other.host != who.host) {
+            // Whoever was met stays the other end until it is silent.
+            self.refused.stale += 1;
+            return news(News::Third(who));
         }
         if !self.is_heard {
             let since = *self.called_since.get_or_insert(now);

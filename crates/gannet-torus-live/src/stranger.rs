@@ -67,6 +67,20 @@ impl Strangers {
                 );
                 (*port, words)
             }
+            Notice::Third(port, who) => {
+                let words = format!(
+                    "{} calls here, too: more than two hosts are on this wire; give each cable two ends",
+                    who.place()
+                );
+                (*port, words)
+            }
+            Notice::OtherMachine(port, who, name) => {
+                let words = format!(
+                    "{} is of another machine, which has a host {name}, too; give one of them another name",
+                    who.place()
+                );
+                (*port, words)
+            }
             Notice::OtherFrames(port, who) => {
                 let words = format!(
                     "it carries frames of {} bytes and {} of {}; the shorter ones are used; set the MTU of both ends alike",

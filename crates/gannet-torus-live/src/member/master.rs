@@ -6,7 +6,7 @@ use gannet_lattice::cabling::{self, Cabling, Recognised, recognise};
 use gannet_lattice::{DIMENSIONS, Direction, LINKS, Lattice, Node};
 use gannet_wire::neighbour::{AdvertPort, HOSTS_MAX, HostId, Order, OrderNode, PortState};
 
-use super::{Member, node_of};
+use super::Member;
 
 /// Bit of [`OrderNode::dead`] for the node itself.
 const NODE: u8 = 1 << DIMENSIONS;
@@ -43,19 +43,26 @@ impl Reach {
 impl Member {
     /// The cables that both ends say they hear each other by, of the hosts that can be reached.
     pub(super) fn reach(&self) -> Reach {
-        self.reach_by(|port| !port.is_service)
+        self.reach_by(|_, port| !port.is_service)
+    }
+
+    /// Whether this host is a part of the machine, as `host` is, and cables between parts of it lead there.
+    pub(super) fn reaches_within(&self, host: HostId) -> bool {
+        let reach = || self.reach_by(|host, port| !port.is_service && self.has_place(host));
+        [self.setup.host, host].into_iter().all(|it| self.has_place(it))
+            && reach().hosts.contains(&host)
     }
 
     /// The hosts that live, but which no cable reaches: they are heard over the service network.
     pub fn astray(&self) -> BTreeSet<HostId> {
         let reached = self.reach().hosts;
-        self.reach_by(|_| true).hosts.difference(&reached).copied().collect()
+        self.reach_by(|_, _| true).hosts.difference(&reached).copied().collect()
     }
 
-    fn reach_by(&self, counts: impl Fn(&AdvertPort) -> bool) -> Reach {
+    fn reach_by(&self, counts: impl Fn(HostId, &AdvertPort) -> bool) -> Reach {
         let up = |host: HostId, port: u16| {
             let advert = self.adverts.get(&host)?;
-            let port = advert.ports.iter().find(|it| it.port == port && counts(it))?;
+            let port = advert.ports.iter().find(|it| it.port == port && counts(host, it))?;
             let is_up = matches!(port.state, PortState::Up | PortState::Lossy);
             is_up.then_some((port.other?, port.state == PortState::Lossy))
         };
@@ -92,20 +99,24 @@ impl Member {
     }
 
     fn master_of(&self, reach: &Reach) -> HostId {
-        let part = |host: &&HostId| {
-            self.orders.followed.as_ref().is_some_and(|order| node_of(order, **host).is_some())
-        };
-        let first = reach.hosts.iter().find(part).or_else(|| reach.hosts.first());
+        let first =
+            reach.hosts.iter().find(|host| self.has_place(**host)).or_else(|| reach.hosts.first());
         first.copied().unwrap_or(self.setup.host)
     }
 
     /// When the master has something to do by itself.
     pub(super) fn governs_at(&self) -> u64 {
         match (self.is_changed, self.is_unsettled) {
-            (true, _) => 0,
+            (true, _) => self.answered_at(),
             (false, true) => self.changed_at.saturating_add(self.setup.settle_ns),
             (false, false) => u64::MAX,
         }
+    }
+
+    /// When the others have had time to answer a host that did not run for so long that it hears none of them. Until then it does not take
+    /// them for dead.
+    fn answered_at(&self) -> u64 {
+        self.resumed_at + self.setup.watchdog_ns / 2
     }
 
     /// Does what a master does, if this host is the one.
@@ -115,9 +126,12 @@ impl Member {
         if !is_due {
             return;
         }
-        self.is_changed = false;
-        self.is_unsettled &= !is_settled;
         let reach = self.reach();
+        self.is_changed = reach.hosts.len() == 1 && now < self.answered_at();
+        if self.is_changed {
+            return;
+        }
+        self.is_unsettled &= !is_settled;
         if reach.hosts.len() > 1
             && let Some(before) = self.orders.before_alone.take()
         {
@@ -137,10 +151,7 @@ impl Member {
             }
             self.mend(order, &reach, now);
         }
-        let is_part = |host: &HostId| {
-            self.orders.followed.as_ref().is_some_and(|order| node_of(order, *host).is_some())
-        };
-        if reach.hosts.len() < 2 || reach.hosts.iter().all(is_part) {
+        if reach.hosts.len() < 2 || reach.hosts.iter().all(|host| self.has_place(*host)) {
             self.found = None;
         } else {
             self.form(&reach, is_settled, now);
@@ -242,11 +253,9 @@ impl Member {
 
     /// Cables from a host of the machine to one that has no place in it, by their ends there.
     pub fn astray_cables(&self) -> Vec<[(HostId, u16); 2]> {
-        let Some(order) = &self.orders.followed else { return Vec::new() };
-        let has_place = |host: HostId| node_of(order, host).is_some();
         let cables = self.reach().cables.into_iter();
-        let leads_out =
-            cables.filter(|((here, _), (there, _))| has_place(*here) && !has_place(*there));
+        let leads_out = cables
+            .filter(|((here, _), (there, _))| self.has_place(*here) && !self.has_place(*there));
         leads_out.map(|(here, there)| [here, there]).collect()
     }
 

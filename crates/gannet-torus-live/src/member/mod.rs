@@ -29,6 +29,7 @@ use gannet_wire::neighbour::{
 
 use crate::identity::Key;
 use crate::neighbour::{Neighbour, News};
+use crate::patience::silence_ns;
 use flood::Flood;
 
 /// What a host says of itself, and what is wanted of the machine.
@@ -84,6 +85,11 @@ pub enum Notice {
     Itself(usize, Identity),
     /// Another host, at this port, has the number of this one.
     SameHost(usize, Identity),
+    /// Somebody else than the other end calls at this port.
+    Third(usize, Identity),
+    /// Who is at the other end of this port is of another machine, which has a host with the number of one of this machine, too: that of
+    /// this name.
+    OtherMachine(usize, Identity, Name<HOST_NAME_MAX>),
     /// The other end of this port carries only shorter, or carries longer frames.
     OtherFrames(usize, Identity),
     /// One end at this port is said to be of the service network, and the other to be that of a cable.
@@ -97,6 +103,10 @@ pub enum Notice {
 const CONTESTS: u32 = 4;
 /// Who has been a part of the machine for so many watchdogs stays where another host comes with its number.
 const RESIDENT_WATCHDOGS: u64 = 10;
+
+/// What the other end of a port says that is not believed is told after so many watchdogs: until then it may be news that has not come by
+/// other ways.
+const DOUBT_WATCHDOGS: u64 = 2;
 
 /// What others say in the name of this host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,9 +130,24 @@ struct End {
     other: Option<Identity>,
     /// Its direction, where the host there is the neighbour that the order names.
     direction: Option<Direction>,
+    /// Since when, and when last, something was said there that is not believed.
+    doubted: Option<(u64, u64)>,
 }
 
 impl End {
+    /// The direction that an order gives it, as the port of this number of `host`.
+    fn directed(&self, port: usize, host: HostId, order: &Order) -> Option<Direction> {
+        let (node, lattice) = (node_of(order, host)?, Lattice::new(order.sizes).ok()?);
+        let ports = &order.nodes[node.index()].ports;
+        let at = ports.iter().position(|&it| it == u8::try_from(port).ok())?;
+        let direction = Direction::ALL[at];
+        let there = &order.nodes[lattice.neighbour(node, direction).index()];
+        let expected = there.ports[direction.opposite().index()]?;
+        let other = self.other?;
+        let is_there = (other.host, other.port) == (there.host, u16::from(expected));
+        is_there.then_some(direction)
+    }
+
     /// Whether one of both ends is of the service network.
     fn is_service(&self) -> bool {
         self.neighbour.own().is_service || self.other.is_some_and(|other| other.is_service)
@@ -171,6 +196,9 @@ pub struct Member {
     contest: Contest,
     /// Since when it is a part of the machine.
     placed_at: Option<u64>,
+    /// When time passed last, and when it did after a pause so long that others have given up this host.
+    advanced_at: u64,
+    resumed_at: u64,
 }
 
 impl Member {
@@ -189,7 +217,8 @@ impl Member {
                 port_name,
             };
             let neighbour = Neighbour::new(own, setup.key.clone(), setup.watchdog_ns);
-            End { neighbour, flood: Flood::default(), other: None, direction: None }
+            let flood = Flood::default();
+            End { neighbour, flood, other: None, direction: None, doubted: None }
         };
         let ends = setup.port_names().enumerate().map(end).collect();
         let mut member = Self {
@@ -205,6 +234,8 @@ impl Member {
             notices: Vec::new(),
             contest: Contest::default(),
             placed_at: None,
+            advanced_at: 0,
+            resumed_at: 0,
         };
         member.advertise(0);
         member
@@ -248,6 +279,11 @@ impl Member {
     /// What the cables make, where the master has not made a machine of it.
     pub fn found(&self) -> Option<&Recognised> {
         self.found.as_ref()
+    }
+
+    /// Whether a host is a part of the machine.
+    fn has_place(&self, host: HostId) -> bool {
+        self.orders.followed.as_ref().is_some_and(|order| node_of(order, host).is_some())
     }
 
     /// The node that this host is.
@@ -337,7 +373,7 @@ impl Member {
                 let end = &mut self.ends[port];
                 end.other = Some(who);
                 // It may know nothing yet.
-                end.flood = Flood::default();
+                (end.flood, end.doubted) = (Flood::default(), None);
                 let (own, is_service) = (*end.neighbour.own(), end.is_service());
                 for advert in self.adverts.values() {
                     self.ends[port].flood.owe(&Item::Advert(advert.clone()), now);
@@ -363,6 +399,7 @@ impl Member {
             News::NoHandshake(who) => self.notices.push(Notice::NoHandshake(port, who)),
             News::Itself(who) => self.notices.push(Notice::Itself(port, who)),
             News::SameHost(who) => self.notices.push(Notice::SameHost(port, who)),
+            News::Third(who) => self.notices.push(Notice::Third(port, who)),
         }
     }
 
@@ -417,6 +454,12 @@ impl Member {
     }
 
     fn take(&mut self, port: usize, item: Item, now: u64) {
+        if let Item::Advert(advert) = &item
+            && self.is_of_other_machine(port, advert)
+        {
+            // It does not count as taken: should it be true, the other end says it until it is believed.
+            return self.doubt(port, advert, now);
+        }
         if let Some(taken) = flood::taken(&item) {
             self.ends[port].neighbour.say(Item::Taken(taken));
         }
@@ -454,6 +497,43 @@ impl Member {
             Item::Order(order) => self.take_order(port, order, now),
             Item::Taken(taken) => self.ends[port].flood.taken(&taken),
             Item::Alive(_) | Item::Ask => {}
+        }
+    }
+
+    /// Whether the other end of a port is of the machine that this host follows: the order names it, and the life that was met there is
+    /// the one that its neighbours know.
+    fn is_of_machine(&self, port: usize) -> bool {
+        let End { direction, other, .. } = &self.ends[port];
+        let is_known = |other: &Identity| {
+            let advert = self.adverts.get(&other.host);
+            self.has_place(other.host) && advert.is_some_and(|advert| advert.life == other.life)
+        };
+        direction.is_some() || other.as_ref().is_some_and(is_known)
+    }
+
+    /// Whether an advert is of a host of another machine that has the number of one of this machine: the other end of the port has no
+    /// place here, and the host of which it says that it has begun anew can be reached without leaving this machine.
+    fn is_of_other_machine(&self, port: usize, advert: &Advert) -> bool {
+        let known = self.adverts.get(&advert.host);
+        known.is_some_and(|known| known.life != advert.life)
+            && !self.is_of_machine(port)
+            && self.reaches_within(advert.host)
+    }
+
+    /// Takes note of an advert that is not believed, and answers who speaks for itself: its number is that of another host.
+    fn doubt(&mut self, port: usize, advert: &Advert, now: u64) {
+        let Some(known) = self.adverts.get(&advert.host) else { return };
+        let end = &mut self.ends[port];
+        let before = end.doubted.filter(|(_, last)| now <= last + self.setup.watchdog_ns);
+        let since = before.map_or(now, |(since, _)| since);
+        end.doubted = Some((since, now));
+        let Some(other) = end.other else { return };
+        if now >= since + DOUBT_WATCHDOGS * self.setup.watchdog_ns {
+            self.notices.push(Notice::OtherMachine(port, other, advert.name));
+        }
+        if other.host == advert.host {
+            let (life, number) = (advert.life, advert.number + 1);
+            end.neighbour.say(Item::Advert(Advert { life, number, ..known.clone() }));
         }
     }
 
@@ -512,9 +592,11 @@ impl Member {
             }
             _ => {}
         }
-        // A machine of which this host is a part is not left for another one.
-        let has = |order: &Order| node_of(order, self.setup.host).is_some();
-        if self.orders.followed.as_ref().is_some_and(has) && !has(&order) {
+        // A machine of which this host is a part is not left for another one, and that has perhaps hosts of the same numbers.
+        let directed = self.ends[port].directed(port, self.setup.host, &order);
+        let is_of_other = node_of(&order, self.setup.host).is_none()
+            || directed.is_none() && !self.is_of_machine(port);
+        if self.has_place(self.setup.host) && is_of_other {
             return;
         }
         self.orders.before_alone = None;
@@ -536,24 +618,18 @@ impl Member {
 
     /// Finds the direction of each port by the order, and by who is at the other end.
     fn direct(&mut self) {
-        let node = self.node();
+        let Some(order) = &self.orders.followed else { return };
         for (port, end) in self.ends.iter_mut().enumerate() {
-            end.direction = node.zip(self.orders.followed.as_ref()).and_then(|(node, order)| {
-                let lattice = Lattice::new(order.sizes).ok()?;
-                let ports = &order.nodes[node.index()].ports;
-                let at = ports.iter().position(|&it| it == u8::try_from(port).ok())?;
-                let direction = Direction::ALL[at];
-                let there = &order.nodes[lattice.neighbour(node, direction).index()];
-                let expected = there.ports[direction.opposite().index()]?;
-                let other = end.other?;
-                let is_there = (other.host, other.port) == (there.host, u16::from(expected));
-                is_there.then_some(direction)
-            });
+            end.direction = end.directed(port, self.setup.host, order);
         }
     }
 
     /// Lets happen what is due.
     pub fn advance(&mut self, now: u64) {
+        if now - self.advanced_at >= silence_ns(self.setup.watchdog_ns) {
+            self.resumed_at = now;
+        }
+        self.advanced_at = now;
         for port in 0..self.ends.len() {
             self.with(port, now, |neighbour, news| neighbour.advance(now, news));
         }

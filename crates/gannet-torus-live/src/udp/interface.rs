@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gannet_ingest::interface_state;
 use gannet_ingest::udp::CoalescedSocket;
-use gannet_wire::neighbour::is_message;
+use gannet_wire::neighbour::{is_call, is_message};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt;
 
@@ -80,6 +80,17 @@ impl Interface {
     }
 }
 
+/// Whose a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Perhaps of the other end.
+    OtherEnd,
+    /// Of somebody else on the link, who calls: that is to be told.
+    Third,
+    /// Of somebody of whom nothing is taken.
+    Nobody,
+}
+
 /// Who is at the other end: whoever has proved it, until it has been silent for some time. Then whoever is on the link is heard, and
 /// spoken to, until one has proved it again.
 #[derive(Debug)]
@@ -111,16 +122,19 @@ impl Meeting {
         Some((socket, Self::new(&self.interface, index, self.silence)))
     }
 
-    /// Whether what `sender` has sent may be of the other end.
-    pub(super) fn hears(&mut self, sender: SocketAddr, datagram: &[u8]) -> bool {
+    /// Whose message it is that `sender` has sent, and that begins with `datagram`.
+    pub(super) fn hears(&mut self, sender: SocketAddr, datagram: &[u8]) -> Sender {
         self.candidate = None;
+        let is_local = is_local(&sender);
         match &mut self.met {
             Some((met, at)) if *met == sender => *at = Instant::now(),
-            Some((_, at)) if at.elapsed() < self.silence => return false,
-            _ if is_local(&sender) && is_message(datagram) => self.candidate = Some(sender),
-            _ => return false,
+            Some((_, at)) if at.elapsed() < self.silence => {
+                return if is_local && is_call(datagram) { Sender::Third } else { Sender::Nobody };
+            }
+            _ if is_local && is_message(datagram) => self.candidate = Some(sender),
+            _ => return Sender::Nobody,
         }
-        true
+        Sender::OtherEnd
     }
 
     /// Whoever was heard last has proved to be the other end.
@@ -167,29 +181,37 @@ mod tests {
         (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host), PORT).into()
     }
 
+    fn hears(meeting: &mut Meeting, sender: SocketAddr, datagram: &[u8]) -> bool {
+        meeting.hears(sender, datagram) == Sender::OtherEnd
+    }
+
     #[test]
     fn nobody_takes_the_place_of_the_other_end_who_has_not_proved_to_be_it() {
         let silence = Duration::from_millis(20);
         let mut meeting = Meeting::new("eth1", 7, silence);
         let message = b"GTN\x01\0\0\0\0";
-        assert!(meeting.hears(end(1), message) && meeting.hears(end(2), message));
-        assert!(!meeting.hears(end(1), b"a frame"), "nobody was met");
+        assert!(hears(&mut meeting, end(1), message) && hears(&mut meeting, end(2), message));
+        assert!(!hears(&mut meeting, end(1), b"a frame"), "nobody was met");
         assert_eq!((meeting.place(), meeting.address()), (meeting.group(), None));
-        assert!(meeting.hears(end(2), message));
+        assert!(hears(&mut meeting, end(2), message));
         meeting.confirm();
         assert_eq!(meeting.place(), end(2));
-        assert!(meeting.hears(end(2), b"a frame") && !meeting.hears(end(1), message));
+        assert!(hears(&mut meeting, end(2), b"a frame") && !hears(&mut meeting, end(1), message));
+        let call = b"GTN\x01\x01\0\0\0";
+        assert_eq!(meeting.hears(end(1), call), Sender::Third);
+        meeting.confirm();
+        assert_eq!(meeting.place(), end(2), "who calls is only told");
         thread::sleep(2 * silence);
         // After a silence others may be the other end, and the one that was met, too.
         for _ in 0..3 {
-            assert!(meeting.hears(end(1), message));
+            assert!(hears(&mut meeting, end(1), message));
             assert_eq!(meeting.place(), meeting.group());
         }
-        assert!(meeting.hears(end(2), b"a frame"));
+        assert!(hears(&mut meeting, end(2), b"a frame"));
         meeting.confirm();
         assert_eq!(meeting.place(), end(2), "it is there again");
         thread::sleep(2 * silence);
-        assert!(meeting.hears(end(1), message));
+        assert!(hears(&mut meeting, end(1), message));
         meeting.confirm();
         assert_eq!(meeting.place(), end(1));
         let SocketAddr::V6(met) = end(1) else { unreachable!() };

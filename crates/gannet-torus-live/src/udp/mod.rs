@@ -18,7 +18,7 @@ use rustix::net::sockopt;
 use crate::port::Port;
 use intake::Intake;
 pub use interface::{GROUP, InterfaceError, PORT};
-use interface::{Interface, Meeting};
+use interface::{Interface, Meeting, Sender};
 
 /// Memory asked for frames that wait in the socket.
 const BUFFER_BYTES: u64 = 8 << 20;
@@ -175,18 +175,23 @@ impl Port for UdpPort {
                 self.short_at_once = 1;
                 return Ok(true);
             };
-            let frames = self.room[..message.bytes].chunks(message.datagram);
-            let is_of_other = match &mut self.other {
-                Other::At(peer) => message.sender == *peer,
-                Other::Met(meeting) => {
-                    meeting.hears(message.sender, frames.clone().next().unwrap_or_default())
-                }
+            let mut frames = self.room[..message.bytes].chunks(message.datagram);
+            let first = frames.clone().next().unwrap_or_default();
+            let sender = match &mut self.other {
+                Other::At(peer) if message.sender == *peer => Sender::OtherEnd,
+                Other::At(_) => Sender::Nobody,
+                Other::Met(meeting) => meeting.hears(message.sender, first),
             };
-            // Of an empty datagram there is no frame, and nobody here sends one.
-            if is_of_other && message.bytes > 0 {
-                frames.for_each(&mut *take);
-            } else {
-                self.strangers += frames.len().max(1) as u64;
+            match sender {
+                // Of an empty datagram there is no frame, and nobody here sends one.
+                Sender::OtherEnd if message.bytes > 0 => frames.for_each(&mut *take),
+                Sender::Third => {
+                    frames.by_ref().take(1).for_each(&mut *take);
+                    self.strangers += frames.len() as u64;
+                }
+                Sender::OtherEnd | Sender::Nobody => {
+                    self.strangers += frames.len().max(1) as u64;
+                }
             }
             if message.bytes < LONG_BYTES && count >= short_at_once {
                 break;

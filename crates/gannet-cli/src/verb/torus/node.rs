@@ -294,6 +294,8 @@ fn tell_notices(driver: &mut Driver<Host>, place: &mut String) -> bool {
             | Notice::NoHandshake(..)
             | Notice::Itself(..)
             | Notice::SameHost(..)
+            | Notice::Third(..)
+            | Notice::OtherMachine(..)
             | Notice::OtherFrames(..)
             | Notice::OtherUse(..) => {}
         }
