@@ -58,6 +58,16 @@ pub enum SecretError {
         /// Length of what is in it, without white space at its end.
         bytes: usize,
     },
+    /// All of its bytes are alike, as where the file was made and never written.
+    #[error(
+        "the secret in {0} is one byte again and again, which is easily guessed: make one by \
+         `(umask 077; head -c 32 /dev/urandom | base64 > {0})`",
+        path.display()
+    )]
+    Alike {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 impl Trust {
@@ -65,7 +75,7 @@ impl Trust {
     /// other users; a pipe is taken as it is.
     ///
     /// # Errors
-    /// When it cannot be read, others can read it, or it has not 16 bytes to 64 KiB.
+    /// When it cannot be read, others can read it, it has not 16 bytes to 64 KiB, or these are all alike.
     pub fn from_file(path: &Path) -> Result<Self, SecretError> {
         let unreadable = |cause| SecretError::Read { path: path.to_owned(), cause };
         let file = File::open(path).map_err(unreadable)?;
@@ -78,6 +88,9 @@ impl Trust {
         let secret = text.trim_ascii_end();
         if secret.len() < SECRET_LEN_MIN || text.len() as u64 > SECRET_LEN_MAX {
             return Err(SecretError::Length { path: path.to_owned(), bytes: secret.len() });
+        }
+        if secret.iter().all(|byte| *byte == secret[0]) {
+            return Err(SecretError::Alike { path: path.to_owned() });
         }
         Ok(Self::Secret(secret.to_vec()))
     }
@@ -135,6 +148,10 @@ mod tests {
         for bad in [&b""[..], b"0123456789abcde\n\n", &vec![b'x'; (64 << 10) + 1]] {
             let refused = read(bad, 0o600).unwrap_err();
             assert!(matches!(refused, SecretError::Length { .. }), "{refused}");
+        }
+        for alike in [[0; 32], [b'x'; 32]] {
+            let refused = read(&alike, 0o600).unwrap_err();
+            assert!(matches!(refused, SecretError::Alike { .. }), "{refused}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -107,6 +108,9 @@ enum Protect {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     check(arguments)?;
+    if fs::metadata(&arguments.key).is_ok_and(|key| key.file_type().is_fifo()) {
+        log::say(format_args!("reading the key from the pipe {}", arguments.key.display()));
+    }
     let Trust::Secret(secret) = Trust::from_file(&arguments.key)? else {
         return Err(Usage(format!("{} has no secret", arguments.key.display())).into());
     };
