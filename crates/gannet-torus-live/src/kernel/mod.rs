@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::addresses::Addresses;
 use crate::status::Status;
 pub use obstacles::obstacles;
-pub use writer::{Changes, Kernel, KernelError, interface_with};
+pub use writer::{Changes, Kernel, KernelError, interface_with, restore_address};
 
 /// Number of the routing protocol of these routes, by which `ip route show proto 71` lists them; no other program is known to have it.
 pub const PROTOCOL: u8 = 71;

@@ -114,14 +114,23 @@ impl Netlink {
     pub fn lease(&mut self, interface: u32, address: Ipv4Addr, seconds: u32) -> io::Result<()> {
         let mut life = CacheInfo::default();
         (life.ifa_preferred, life.ifa_valid) = (seconds, seconds);
-        let mut message = address_message(interface, address);
+        let mut message = address_message(interface, address, BITS);
         message.attributes.push(AddressAttribute::CacheInfo(life));
+        self.give(message)
+    }
+
+    /// Gives an interface an address, the first `prefix` bits of which all hosts behind it have in common.
+    pub fn add(&mut self, interface: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        self.give(address_message(interface, address, prefix))
+    }
+
+    fn give(&mut self, message: AddressMessage) -> io::Result<()> {
         let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
         self.ask(RouteNetlinkMessage::NewAddress(message), flags).map(drop)
     }
 
     pub fn release(&mut self, interface: u32, address: Ipv4Addr) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelAddress(address_message(interface, address));
+        let message = RouteNetlinkMessage::DelAddress(address_message(interface, address, BITS));
         self.ask(message, NLM_F_ACK).map(drop)
     }
 
@@ -215,11 +224,11 @@ fn route_of(message: &RouteMessage) -> Option<Route> {
     Some(Route { destination: destination?, by: is_way.then_some((next_hop, interface)), source })
 }
 
-fn address_message(interface: u32, address: Ipv4Addr) -> AddressMessage {
+fn address_message(interface: u32, address: Ipv4Addr, prefix: u8) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header = AddressHeader {
         family: AddressFamily::Inet,
-        prefix_len: BITS,
+        prefix_len: prefix,
         scope: AddressScope::Universe,
         index: interface,
         ..AddressHeader::default()

@@ -216,6 +216,21 @@ pub fn interface_with(address: Ipv4Addr) -> io::Result<Option<String>> {
     Ok(there.map(|it| netlink.name(it.interface)))
 }
 
+/// Gives an interface its address again where no interface has it any more; `prefix` bits of it are those of all hosts behind the
+/// interface. Gives whether it was gone.
+///
+/// # Errors
+/// When there is no such interface, or the kernel refuses.
+pub fn restore_address(interface: &str, address: Ipv4Addr, prefix: u8) -> io::Result<bool> {
+    let mut netlink = Netlink::open()?;
+    let number = netlink.index(interface)?;
+    let is_gone = !netlink.addresses()?.iter().any(|it| it.address == address);
+    if is_gone {
+        netlink.add(number, address, prefix)?;
+    }
+    Ok(is_gone)
+}
+
 /// Whether something was removed, or was gone before.
 fn is_done(removed: io::Result<()>) -> Result<bool, KernelError> {
     match removed {

@@ -1,6 +1,7 @@
 //! `gannet torus tun`: IP over the torus, for programs that know nothing of it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LEAVES_WITHIN: Duration = Duration::from_secs(5);
 /// From one try to reach the node to the next.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How often it is looked whether the device has its address still.
+const ADDRESS_LOOK: Duration = Duration::from_secs(1);
 /// Bits that the addresses of all nodes have in common.
 const PREFIX: u8 = 8;
 /// MTUs that the system takes.
@@ -84,7 +87,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             continue;
         };
-        let device = make(place, mtu(&own, arguments), arguments)?;
+        let address = address(place, arguments)?;
+        let device = make(place, address, mtu(&own, arguments), arguments)?;
         let tunnel = match Tunnel::new(own, place, arguments.network, &device) {
             Ok(tunnel) => tunnel,
             Err(UserError::Ended) => {
@@ -93,7 +97,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
             Err(error) => return Err(Lacking(error.to_string()).into()),
         };
-        let (counters, is_gone) = carry(tunnel, &signals)?;
+        let (counters, is_gone) = carry(tunnel, (&arguments.device, address), &signals)?;
         sum.packets += counters;
         sum.device_full += device::dropped(&arguments.device).unwrap_or(0);
         if is_gone || signals.received().is_some() {
@@ -190,10 +194,23 @@ fn placed(mut user: User, signals: &Signals) -> anyhow::Result<Option<(User, Pla
 }
 
 /// Has packets of a device carried until a signal comes, the host has no longer this place or the device is gone; gives what has become of them,
-/// and whether it is gone.
-fn carry(mut tunnel: Tunnel, signals: &Signals) -> anyhow::Result<(Counters, bool)> {
+/// and whether it is gone. It gets its address again when somebody takes that away.
+fn carry(
+    mut tunnel: Tunnel,
+    (device, address): (&str, Ipv4Addr),
+    signals: &Signals,
+) -> anyhow::Result<(Counters, bool)> {
+    let mut looked = Instant::now();
     while !tunnel.is_over() && !tunnel.is_gone() && signals.received().is_none() {
         tunnel.wait(LOOK)?;
+        if looked.elapsed() < ADDRESS_LOOK {
+            continue;
+        }
+        looked = Instant::now();
+        // One that is gone is not given anything, and noticed above.
+        if let Ok(true) = kernel::restore_address(device, address, PREFIX) {
+            log::say(format_args!("{device} had lost its address {address}, and has it again"));
+        }
     }
     let is_gone = tunnel.is_gone();
     Ok((tunnel.finish(), is_gone))
@@ -206,14 +223,22 @@ fn mtu(user: &User, arguments: &Arguments) -> u16 {
     arguments.mtu.or(fitting).unwrap_or(*MTU.end())
 }
 
+/// The address of this host.
+fn address(place: Place, arguments: &Arguments) -> Result<Ipv4Addr, Lacking> {
+    let lattice = place.lattice;
+    let addresses = Addresses { first: arguments.network, lattice };
+    let lacking = || Lacking(format!("{lattice} has more nodes in a row than addresses"));
+    addresses.of(place.node).ok_or_else(lacking)
+}
+
 /// Makes the device, with virtio-net headers.
-fn make(place: Place, mtu: u16, arguments: &Arguments) -> anyhow::Result<SyncDevice> {
+fn make(
+    place: Place,
+    address: Ipv4Addr,
+    mtu: u16,
+    arguments: &Arguments,
+) -> anyhow::Result<SyncDevice> {
     let Arguments { device: name, network, .. } = arguments;
-    let addresses = Addresses { first: *network, lattice: place.lattice };
-    let Some(address) = addresses.of(place.node) else {
-        let lattice = place.lattice;
-        return Err(Lacking(format!("{lattice} has more nodes in a row than addresses")).into());
-    };
     if let Ok(Some(interface)) = kernel::interface_with(address) {
         return Err(Lacking(format!(
             "{address} is an address of {interface} already; if `gannet torus routes` runs here, give it another --network on \

@@ -139,7 +139,7 @@ fn programs_reach_each_other_whatever_the_mtu_is() {
 }
 
 #[test]
-fn a_device_that_is_deleted_leaves_what_was_counted() {
+fn a_device_gets_its_address_back_and_leaves_what_was_counted_when_it_is_deleted() {
     let mut ring = match Ring::lay(Ends::Addresses) {
         Ok(ring) => ring,
         Err(why) => return skipped("a device that is deleted", why),
@@ -148,7 +148,12 @@ fn a_device_that_is_deleted_leaves_what_was_counted() {
     ring.begin_tunnel(0, &[]);
     let bind = || UdpSocket::bind((address, 0)).ok();
     patiently("no address", || ring.within(0, bind));
-    ip(&format!("-n {} link delete gannet0", ring.namespace(0))).unwrap();
+    let namespace = ring.namespace(0);
+    ip(&format!("-n {namespace} address flush dev gannet0")).unwrap();
+    patiently("no address any more", || ring.within(0, bind));
+    let routes = ip(&format!("-n {namespace} route show dev gannet0")).unwrap();
+    assert!(routes.contains("10.0.0.0/8"), "{routes}");
+    ip(&format!("-n {namespace} link delete gannet0")).unwrap();
     let counters = ring.ended_tunnel(1);
     assert!(counters["offered"].is_u64(), "{counters}");
 }
