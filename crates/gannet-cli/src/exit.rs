@@ -108,7 +108,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Code that the process ends with.
-    fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
             Self::Degraded => 3,

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use gannet_control::detector::Detector;
+pub use sys::Memory;
 
 /// Detectors that a program knows.
 pub type Detectors = &'static [&'static dyn Detector];

@@ -1,9 +1,13 @@
 //! What the standard library cannot be asked for safely.
 #![allow(unsafe_code)]
 
+mod memory;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+pub use memory::Memory;
 
 /// The open descriptor `number` that the program was started with, which is closed with the file.
 ///

@@ -1,6 +1,7 @@
 //! `gannet torus demo`: nothing is lost, and the last lines say so.
 
 use std::io::{BufRead, Read};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,16 @@ fn a_demo_ends_when_nobody_reads() {
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_demo_that_the_system_has_no_memory_for_says_so() {
+    let gannet = env!("CARGO_BIN_EXE_gannet");
+    let limited = format!("ulimit -v 400000; exec {gannet} torus demo --duration '5 s'");
+    let output = Command::new("sh").args(["-c", &limited]).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{message}");
+    assert!(message.contains("bytes of memory more") && message.lines().count() == 1, "{message}");
 }
 
 #[test]
