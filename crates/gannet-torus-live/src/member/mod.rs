@@ -130,8 +130,17 @@ struct End {
     other: Option<Identity>,
     /// Its direction, where the host there is the neighbour that the order names.
     direction: Option<Direction>,
-    /// Since when, and when last, something was said there that is not believed.
-    doubted: Option<(u64, u64)>,
+    doubted: Option<Doubted>,
+}
+
+/// What is said at a port and not believed.
+#[derive(Clone, Copy, Debug)]
+struct Doubted {
+    /// Since when, and when last.
+    since: u64,
+    last: u64,
+    /// Of which host it was said first.
+    name: Name<HOST_NAME_MAX>,
 }
 
 impl End {
@@ -524,12 +533,12 @@ impl Member {
     fn doubt(&mut self, port: usize, advert: &Advert, now: u64) {
         let Some(known) = self.adverts.get(&advert.host) else { return };
         let end = &mut self.ends[port];
-        let before = end.doubted.filter(|(_, last)| now <= last + self.setup.watchdog_ns);
-        let since = before.map_or(now, |(since, _)| since);
-        end.doubted = Some((since, now));
+        let before = end.doubted.filter(|it| now <= it.last + self.setup.watchdog_ns);
+        let first = before.unwrap_or(Doubted { since: now, last: now, name: advert.name });
+        end.doubted = Some(Doubted { last: now, ..first });
         let Some(other) = end.other else { return };
-        if now >= since + DOUBT_WATCHDOGS * self.setup.watchdog_ns {
-            self.notices.push(Notice::OtherMachine(port, other, advert.name));
+        if now >= first.since + DOUBT_WATCHDOGS * self.setup.watchdog_ns {
+            self.notices.push(Notice::OtherMachine(port, other, first.name));
         }
         if other.host == advert.host {
             let (life, number) = (advert.life, advert.number + 1);
