@@ -180,6 +180,12 @@ impl Status {
                 "another host has the number of this one, {id}: give one of them another name"
             ));
         }
+        faults.extend(member.namesakes().into_iter().map(|(name, hosts)| {
+            format!(
+                "{} hosts have the name {name}: give each a name of its own (--name)",
+                hosts.len()
+            )
+        }));
         if let Some((order, lattice)) = order.zip(lattice) {
             faults.extend(dead(host, order, lattice, &names));
         }

@@ -30,8 +30,8 @@ const CALLER_VARIABLE: &str = "SUDO_UID";
 pub enum NodeError {
     /// No node runs on this host.
     #[error(
-        "no node of a torus runs here for this user: there is no {SOCKET_BEGIN}NAME{end} in {}; start one by `gannet torus node`, or name its \
-         socket",
+        "no node of a torus runs here for this user: there is no {SOCKET_BEGIN}NAME{end} of this user or of root in {}; start one by `gannet \
+         torus node`, or name its socket",
         directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
     )]
     None {

@@ -47,6 +47,11 @@ pub enum KernelError {
         /// Who has it.
         interface: String,
     },
+    /// The device that has the address of this host is not there.
+    #[error(
+        "the network device that had the address of this host is gone: somebody has deleted it"
+    )]
+    Gone,
     /// What the system said else.
     #[error("the kernel does not take routes: {0}")]
     System(io::Error),
@@ -62,6 +67,7 @@ impl From<io::Error> for KernelError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Rights,
+            _ if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Self::Gone,
             _ => Self::System(error),
         }
     }

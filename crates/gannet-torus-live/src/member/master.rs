@@ -59,7 +59,7 @@ impl Member {
         self.reach_by(|_, _| true).hosts.difference(&reached).copied().collect()
     }
 
-    fn reach_by(&self, counts: impl Fn(HostId, &AdvertPort) -> bool) -> Reach {
+    pub(super) fn reach_by(&self, counts: impl Fn(HostId, &AdvertPort) -> bool) -> Reach {
         let up = |host: HostId, port: u16| {
             let advert = self.adverts.get(&host)?;
             let port = advert.ports.iter().find(|it| it.port == port && counts(host, it))?;
@@ -175,7 +175,7 @@ impl Member {
             return;
         }
         self.found = None;
-        if reach.hosts.len() > HOSTS_MAX {
+        if reach.hosts.len() > HOSTS_MAX || !self.namesakes().is_empty() {
             return;
         }
         let hosts: Vec<HostId> = reach.hosts.iter().copied().collect();
@@ -262,7 +262,9 @@ impl Member {
     /// Gives out another order if something has died or come back, or found its place.
     fn mend(&mut self, mut order: Order, reach: &Reach, now: u64) {
         let before = order.clone();
-        adopt(&mut order, reach);
+        // Who has the name of another host takes no place.
+        let namesakes: BTreeSet<HostId> = self.namesakes().into_values().flatten().collect();
+        adopt(&mut order, reach, &namesakes);
         judge(&mut order, reach);
         let is_own = before.master == self.setup.host;
         if order.nodes == before.nodes && is_own {
@@ -299,12 +301,12 @@ fn forget_moved(order: &mut Order, lattice: Lattice, reach: &Reach) {
     }
 }
 
-/// Puts hosts that are new into the places of dead ones to which their cables lead, and cables into those that lacked one.
-fn adopt(order: &mut Order, reach: &Reach) {
+/// Puts hosts that are new, but for those in `not`, into the places of dead ones to which their cables lead, and cables into those that lacked one.
+fn adopt(order: &mut Order, reach: &Reach, not: &BTreeSet<HostId>) {
     let Ok(lattice) = Lattice::new(order.sizes) else { return };
     let mut nodes: BTreeMap<HostId, Node> = BTreeMap::new();
     nodes.extend(lattice.all().map(|node| (order.nodes[node.index()].host, node)));
-    for &host in &reach.hosts {
+    for &host in reach.hosts.difference(not) {
         if nodes.contains_key(&host) {
             continue;
         }

@@ -17,6 +17,7 @@ mod flood;
 mod master;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,7 @@ use crate::identity::Key;
 use crate::neighbour::{Neighbour, News};
 use crate::patience::silence_ns;
 use flood::Flood;
+use twins::{Contest, Doubted};
 
 /// What a host says of itself, and what is wanted of the machine.
 #[derive(Clone, Debug)]
@@ -98,29 +100,6 @@ pub enum Notice {
     Ordered,
 }
 
-/// How often in a row somebody else speaks for this host before that is another host with its number, and not what was kept of
-/// an earlier life.
-const CONTESTS: u32 = 4;
-/// Who has been a part of the machine for so many watchdogs stays where another host comes with its number.
-const RESIDENT_WATCHDOGS: u64 = 10;
-
-/// What the other end of a port says that is not believed is told after so many watchdogs: until then it may be news that has not come by
-/// other ways.
-const DOUBT_WATCHDOGS: u64 = 2;
-
-/// What others say in the name of this host.
-#[derive(Clone, Copy, Debug, Default)]
-struct Contest {
-    /// The newest of it: life and number.
-    greatest: (u64, u64),
-    /// Until then it is not answered again.
-    again_at: u64,
-    /// How often it was answered, one soon after the other.
-    count: u32,
-    /// Whether this host had long been a part of the machine when it was answered first.
-    is_resident: bool,
-}
-
 /// One cable of the host.
 #[derive(Debug)]
 struct End {
@@ -131,16 +110,6 @@ struct End {
     /// Its direction, where the host there is the neighbour that the order names.
     direction: Option<Direction>,
     doubted: Option<Doubted>,
-}
-
-/// What is said at a port and not believed.
-#[derive(Clone, Copy, Debug)]
-struct Doubted {
-    /// Since when, and when last.
-    since: u64,
-    last: u64,
-    /// Of which host it was said first.
-    name: Name<HOST_NAME_MAX>,
 }
 
 impl End {
@@ -203,8 +172,8 @@ pub struct Member {
     found: Option<Recognised>,
     notices: Vec<Notice>,
     contest: Contest,
-    /// Since when it is a part of the machine.
-    placed_at: Option<u64>,
+    /// Since when another host that can be reached has the name of this one, and the greater right to it.
+    namesake_since: Option<u64>,
     /// When time passed last, and when it did after a pause so long that others have given up this host.
     advanced_at: u64,
     resumed_at: u64,
@@ -242,7 +211,7 @@ impl Member {
             found: None,
             notices: Vec::new(),
             contest: Contest::default(),
-            placed_at: None,
+            namesake_since: None,
             advanced_at: 0,
             resumed_at: 0,
         };
@@ -509,88 +478,6 @@ impl Member {
         }
     }
 
-    /// Whether the other end of a port is of the machine that this host follows: the order names it, and the life that was met there is
-    /// the one that its neighbours know.
-    fn is_of_machine(&self, port: usize) -> bool {
-        let End { direction, other, .. } = &self.ends[port];
-        let is_known = |other: &Identity| {
-            let advert = self.adverts.get(&other.host);
-            self.has_place(other.host) && advert.is_some_and(|advert| advert.life == other.life)
-        };
-        direction.is_some() || other.as_ref().is_some_and(is_known)
-    }
-
-    /// Whether an advert is of a host of another machine that has the number of one of this machine: the other end of the port has no
-    /// place here, and the host of which it says that it has begun anew can be reached without leaving this machine.
-    fn is_of_other_machine(&self, port: usize, advert: &Advert) -> bool {
-        let known = self.adverts.get(&advert.host);
-        known.is_some_and(|known| known.life != advert.life)
-            && !self.is_of_machine(port)
-            && self.reaches_within(advert.host)
-    }
-
-    /// Takes note of an advert that is not believed, and answers who speaks for itself: its number is that of another host.
-    fn doubt(&mut self, port: usize, advert: &Advert, now: u64) {
-        let Some(known) = self.adverts.get(&advert.host) else { return };
-        let end = &mut self.ends[port];
-        let before = end.doubted.filter(|it| now <= it.last + self.setup.watchdog_ns);
-        let first = before.unwrap_or(Doubted { since: now, last: now, name: advert.name });
-        end.doubted = Some(Doubted { last: now, ..first });
-        let Some(other) = end.other else { return };
-        if now >= first.since + DOUBT_WATCHDOGS * self.setup.watchdog_ns {
-            self.notices.push(Notice::OtherMachine(port, other, first.name));
-        }
-        if other.host == advert.host {
-            let (life, number) = (advert.life, advert.number + 1);
-            end.neighbour.say(Item::Advert(Advert { life, number, ..known.clone() }));
-        }
-    }
-
-    /// Somebody has kept what this host said of itself in an earlier life, or another host has its number.
-    fn hear_of_self(&mut self, advert: &Advert, now: u64) {
-        let age = |advert: &Advert| (advert.life, advert.number);
-        let Some(own) = self.adverts.get(&self.setup.host) else { return };
-        // Both may have come to the same number.
-        let is_other = age(advert) == age(own) && advert.ports != own.ports;
-        let is_news = age(advert) > age(own) || is_other;
-        if is_news && age(advert) > self.contest.greatest {
-            self.contest.greatest = age(advert);
-            self.contend(now);
-        }
-    }
-
-    /// Says again what this host is, as the newest; not at once where that was just done, since another host with its number
-    /// answers in kind.
-    fn contend(&mut self, now: u64) {
-        let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
-        let Contest { greatest: (life, number), again_at, count, is_resident } = &mut self.contest;
-        if (*life, *number) < (own.life, own.number) || now < *again_at {
-            return;
-        }
-        let is_long_ago = now > again_at.saturating_add(10 * self.setup.watchdog_ns);
-        if is_long_ago || *count == 0 {
-            let long = RESIDENT_WATCHDOGS * self.setup.watchdog_ns;
-            *is_resident = self.placed_at.is_some_and(|at| now >= at.saturating_add(long));
-            *count = 0;
-        }
-        *count += 1;
-        *again_at = now + self.setup.watchdog_ns;
-        (own.life, own.number) = (*life, *number + 1);
-        let item = Item::Advert(own.clone());
-        self.pass_on(&item, None, now);
-    }
-
-    /// Whether another host that can be reached has the number of this one.
-    pub fn has_twin(&self, now: u64) -> bool {
-        let Contest { again_at, count, .. } = self.contest;
-        count >= CONTESTS && now <= again_at.saturating_add(10 * self.setup.watchdog_ns)
-    }
-
-    /// Whether the machine has another host with the number of this one, which has not been a part of it for long: this one has to go.
-    pub fn is_turned_away(&self, now: u64) -> bool {
-        self.has_twin(now) && !self.contest.is_resident
-    }
-
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
         let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
         match self.orders.shared() {
@@ -617,7 +504,6 @@ impl Member {
             self.pass_on(&Item::Order(order.clone()), from, now);
         }
         self.orders.followed = Some(order);
-        self.placed_at = self.node().map(|_| self.placed_at.unwrap_or(now));
         self.changes += 1;
         self.found = None;
         self.is_changed = true;
@@ -645,6 +531,7 @@ impl Member {
         self.contend(now);
         if self.is_changed {
             self.direct();
+            self.look_for_namesakes(now);
         }
         self.govern(now);
     }

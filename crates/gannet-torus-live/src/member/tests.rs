@@ -524,7 +524,6 @@ fn a_host_that_is_plugged_in_by_mistake_moves_nobody_and_is_named() {
 fn who_has_the_number_of_a_host_that_is_there_is_turned_away() {
     let mut net = Net::of("3x3", 5);
     net.run_until(3 * SETTLE, is_whole);
-    net.run(RESIDENT_WATCHDOGS * WATCHDOG);
     let master = net.members[0].as_ref().unwrap().master();
     let [there, place]: [usize; 2] = {
         let is_other = |host: &usize| setup(*host, 1, 1).host != master;
@@ -577,7 +576,7 @@ fn machines_that_have_hosts_of_the_same_numbers_stay_what_they_are_when_they_are
             net.plug((here, 4), (there + 4, 4));
         }
         net.members.iter_mut().for_each(|member| drop(member.as_mut().unwrap().notices()));
-        net.run(10 * RESIDENT_WATCHDOGS * WATCHDOG);
+        net.run(100 * WATCHDOG);
         assert_eq!(orders(&net), before);
         for (host, member) in net.members.iter_mut().enumerate() {
             let member = member.as_mut().unwrap();
@@ -593,6 +592,46 @@ fn machines_that_have_hosts_of_the_same_numbers_stay_what_they_are_when_they_are
         assert_eq!(after[..4], before[..4]);
         assert!(after[4..].iter().all(|order| order.as_ref().is_some_and(is_whole)));
     }
+}
+
+#[test]
+fn who_has_the_name_of_a_host_that_is_there_gets_no_place_and_is_turned_away() {
+    let mut net = Net::of("3x3", 6);
+    net.run_until(3 * SETTLE, is_whole);
+    // In the place of a dead one, with its number or another, and the name of one that lives.
+    for (number, life) in [(7, 9), (u64::MAX, 1)] {
+        net.members[4] = None;
+        net.run_until(2 * WATCHDOG, |order| dead_nodes(order) == 1);
+        let namesake = Setup { host: HostId(number), name: Name::of("n02"), ..setup(4, 4, life) };
+        net.members[4] = Some(Member::new(namesake));
+        net.run(3 * WATCHDOG);
+        assert!(!net.members[4].as_ref().unwrap().is_turned_away(net.now), "it may be news");
+        net.run(8 * WATCHDOG);
+        for (host, member) in net.members.iter().enumerate() {
+            let member = member.as_ref().unwrap();
+            assert_eq!(member.is_turned_away(net.now), host == 4, "n{host:02}");
+            assert_eq!(dead_nodes(member.order().unwrap()), 1);
+            let namesakes = member.namesakes();
+            assert!(namesakes[&Name::of("n02")].contains(&HostId(number)), "{namesakes:?}");
+        }
+    }
+    net.members[4] = None;
+    net.run(WATCHDOG);
+    net.restart(4, 4);
+    net.run_until(20 * WATCHDOG, is_whole);
+    net.assert_directed();
+}
+
+#[test]
+fn hosts_of_one_name_make_no_machine() {
+    let mut net = Net::of("2x2", 3);
+    net.members[3] = Some(Member::new(Setup { name: Name::of("n01"), ..setup(3, 4, 1) }));
+    net.run(4 * SETTLE);
+    let turned_away = net.alive().filter(|member| member.is_turned_away(net.now)).count();
+    assert_eq!(turned_away, 1);
+    assert!(net.alive().all(|member| member.order().is_none()));
+    net.restart(3, 4);
+    net.run_until(4 * SETTLE, is_whole);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use gannet_lattice::Lattice;
 use gannet_measure::quantity::Span;
 use gannet_torus_live::identity::{Key, host_id};
 use gannet_torus_live::member::{Member, Notice, Setup};
+use gannet_torus_live::neighbour::Neighbour;
 use gannet_torus_live::status::{Memory, Status};
 use gannet_torus_live::udp::UdpPort;
 use gannet_torus_live::users::Users;
@@ -252,8 +253,11 @@ fn drive(mut driver: Driver<Host>, socket: &mut Socket) -> anyhow::Result<Outcom
 
 /// What is to be done where the machine has a host of this name already.
 fn turned_away(driver: &Driver<Host>) -> Lacking {
-    let setup = driver.node().member().setup();
-    let ports: Vec<String> = setup.port_names().map(|port| port.to_string()).collect();
+    let member = driver.node().member();
+    let setup = member.setup();
+    let is_heard = |port: usize| member.neighbour(port).is_some_and(Neighbour::is_heard);
+    let ports = setup.port_names().enumerate().filter(|(port, _)| is_heard(*port));
+    let ports: Vec<String> = ports.map(|(_, name)| name.to_string()).collect();
     Lacking(format!(
         "the machine at the other end of {} has another host {}: start this one with a name of its own (--name)",
         ports.join(", "),

@@ -86,7 +86,15 @@ impl Door {
     pub fn clear(self, path: &Path) -> Result<(), Lacking> {
         let place = path.display();
         let option = if self == Self::Status { "--status" } else { "--processes" };
-        let lacking = |error: io::Error| Lacking(format!("cannot make {place}: {error}"));
+        let lacking = |error: io::Error| {
+            let advice = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    format!("; it is another user's: give this node another --name, or {option}")
+                }
+                _ => String::new(),
+            };
+            Lacking(format!("cannot make {place}: {error}{advice}"))
+        };
         match fs::symlink_metadata(path) {
             Ok(there) if !there.file_type().is_socket() => {
                 return Err(Lacking(format!(
