@@ -88,7 +88,8 @@ pub enum RoutesError {
 }
 
 impl HostRoutes {
-    /// The routes of the host that has this status, with addresses that begin with `first`; none while it has no place in a machine.
+    /// The routes of the host that has this status, with addresses that begin with `first`; none while it has no place in a machine, or
+    /// follows an order that takes it for dead, as it does for a moment when it was halted and goes on.
     ///
     /// # Errors
     /// When there can be none in this machine.
@@ -104,6 +105,9 @@ impl HostRoutes {
             return Err(malformed(&format!("it has {} nodes", status.nodes.len())));
         }
         let own = lattice.node(place);
+        if !status.nodes[own.index()].alive {
+            return Ok(None);
+        }
         let (next_hops, _) = NextHops::around(&faults(status, lattice)?)?;
         let addresses = Addresses { first, lattice };
         let address = |node| addresses.of(node).ok_or(RoutesError::Addresses(lattice));
@@ -208,6 +212,9 @@ mod tests {
     #[test]
     fn without_a_place_there_are_none_and_nonsense_is_refused() {
         let mut status = status();
+        status.nodes[0].alive = false;
+        assert_eq!(HostRoutes::of(&status, 10), Ok(None), "it is taken for dead");
+        status.nodes[0].alive = true;
         status.nodes[1].dead_cables = vec!["W+".into()];
         assert!(matches!(HostRoutes::of(&status, 10), Err(RoutesError::Malformed(_))));
         status.nodes.pop();

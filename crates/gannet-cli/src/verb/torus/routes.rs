@@ -72,7 +72,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let routes = HostRoutes::of(&socket::ask(&path)?, arguments.network).map_err(Lacking::from)?;
     let Some(routes) = routes else {
-        return Err(Lacking("this host has no place in a machine yet".into()).into());
+        return Err(Lacking(
+            "this host has no place in a machine, or is taken for dead there".into(),
+        )
+        .into());
     };
     if arguments.json {
         output::json(&routes)?;
@@ -297,7 +300,7 @@ impl Installed {
             if had_routes || removed > 0 {
                 log::say(format_args!("{removed} routes removed"));
             }
-            log::say("waiting until this host has a place in a machine");
+            log::say("waiting until the node of this host tells of its place in a machine");
         }
         Ok(())
     }
