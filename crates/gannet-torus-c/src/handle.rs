@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gannet_fabric::torus::here;
 use gannet_fabric::torus::user::{
-    Completion, Local, Outcome, Reach, RegionId, Remote, Request, User, UserError,
+    Completion, Local, Outcome, REGION_BYTES_MAX, Reach, RegionId, Remote, Request, User, UserError,
 };
 use gannet_lattice::Node;
 use gannet_memory::SharedRegion;
@@ -75,6 +75,12 @@ impl Handle {
         };
         if bytes == 0 {
             return Err(Failed::new("memory of 0 bytes cannot be registered"));
+        }
+        // Making it takes long, and no node takes it.
+        if bytes as u64 > REGION_BYTES_MAX {
+            return Err(Failed::new(format!(
+                "memory of {bytes} bytes cannot be registered at once, but {REGION_BYTES_MAX} at most"
+            )));
         }
         let memory = SharedRegion::new(bytes).map_err(Failed::new)?;
         let region = self.user.register(memory, address, reach)?;

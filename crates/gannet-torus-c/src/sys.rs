@@ -49,6 +49,19 @@ fn told(result: Result<c_int, Failed>) -> c_int {
     })
 }
 
+/// What a function makes of its handle; one that is null is told.
+///
+/// # Safety
+/// `torus` is null, or a handle that nobody else uses now.
+unsafe fn with(
+    torus: *mut Handle,
+    what: impl FnOnce(&mut Handle) -> Result<c_int, Failed>,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let handle = unsafe { torus.as_mut() };
+    told(handle.ok_or_else(|| Failed::new("the handle is null: it was not opened")).and_then(what))
+}
+
 /// Writes a result where the caller wants it.
 ///
 /// # Safety
@@ -103,21 +116,23 @@ pub unsafe extern "C" fn gannet_torus_close(torus: *mut Handle) {
 /// Where the process is.
 ///
 /// # Safety
-/// `torus` is a handle, `out` points to memory for a place.
+/// `torus` is null or a handle, `out` points to memory for a place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_place(torus: *mut Handle, out: *mut TorusPlace) -> c_int {
+    let place = |handle: &mut Handle| {
+        let (process, node, nodes) = handle.place();
+        // SAFETY: the caller promises memory for a place.
+        unsafe { give(out, TorusPlace { process, node, nodes }) };
+        handle.check_node().map(|()| c_int::from(nodes > 0))
+    };
     // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    let (process, node, nodes) = handle.place();
-    // SAFETY: the caller promises memory for a place.
-    unsafe { give(out, TorusPlace { process, node, nodes }) };
-    told(handle.check_node().map(|()| c_int::from(nodes > 0)))
+    unsafe { with(torus, place) }
 }
 
 /// Registers new memory.
 ///
 /// # Safety
-/// `torus` is a handle, `region` and `memory` point to memory for a number and a pointer.
+/// `torus` is null or a handle, `region` and `memory` point to memory for a number and a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_register(
     torus: *mut Handle,
@@ -127,37 +142,34 @@ pub unsafe extern "C" fn gannet_torus_register(
     region: *mut u32,
     memory: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    let registered = handle.register(bytes, address, reach).and_then(|number| {
+    let register = |handle: &mut Handle| {
+        let number = handle.register(bytes, address, reach)?;
         // The memory is mapped as long as it is registered, and others may change what is in it, of which C programs know.
         let begin = handle.memory(number)?.words(0, 0).as_ptr();
-        Ok((number, begin.cast_mut().cast()))
-    });
-    told(registered.map(|(number, begin)| {
         // SAFETY: the caller promises memory for a number.
         unsafe { give(region, number) };
         // SAFETY: the caller promises memory for a pointer.
-        unsafe { give(memory, begin) };
-        0
-    }))
+        unsafe { give(memory, begin.cast_mut().cast()) };
+        Ok(0)
+    };
+    // SAFETY: the caller promises a handle that nobody else uses now.
+    unsafe { with(torus, register) }
 }
 
 /// Gives memory back.
 ///
 /// # Safety
-/// `torus` is a handle, and nobody uses the memory any more.
+/// `torus` is null or a handle, and nobody uses the memory any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_deregister(torus: *mut Handle, region: u32) -> c_int {
     // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    told(handle.deregister(region).map(|()| 0))
+    unsafe { with(torus, |handle| handle.deregister(region).map(|()| 0)) }
 }
 
 /// Posts a PUT.
 ///
 /// # Safety
-/// `torus` is a handle, `request` is null or points to memory for a number.
+/// `torus` is null or a handle, `request` is null or points to memory for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_put(
     torus: *mut Handle,
@@ -170,19 +182,20 @@ pub unsafe extern "C" fn gannet_torus_put(
     tag: u32,
     request: *mut u32,
 ) -> c_int {
-    // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    told(handle.put((region, offset), (node, process, address), length, tag).map(|posted| {
+    let post = |handle: &mut Handle| {
+        let posted = handle.put((region, offset), (node, process, address), length, tag)?;
         // SAFETY: the caller promises null or memory for a number.
         unsafe { give(request, posted.0) };
-        0
-    }))
+        Ok(0)
+    };
+    // SAFETY: the caller promises a handle that nobody else uses now.
+    unsafe { with(torus, post) }
 }
 
 /// Posts a GET.
 ///
 /// # Safety
-/// `torus` is a handle, `request` is null or points to memory for a number.
+/// `torus` is null or a handle, `request` is null or points to memory for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_get(
     torus: *mut Handle,
@@ -194,42 +207,41 @@ pub unsafe extern "C" fn gannet_torus_get(
     length: u32,
     request: *mut u32,
 ) -> c_int {
-    // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    told(handle.get((node, process, address), (region, offset), length).map(|posted| {
+    let post = |handle: &mut Handle| {
+        let posted = handle.get((node, process, address), (region, offset), length)?;
         // SAFETY: the caller promises null or memory for a number.
         unsafe { give(request, posted.0) };
-        0
-    }))
+        Ok(0)
+    };
+    // SAFETY: the caller promises a handle that nobody else uses now.
+    unsafe { with(torus, post) }
 }
 
 /// Gives the next thing that happened, if anything has.
 ///
 /// # Safety
-/// `torus` is a handle, `out` points to memory for a completion.
+/// `torus` is null or a handle, `out` points to memory for a completion.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_poll(torus: *mut Handle, out: *mut TorusCompletion) -> c_int {
+    let poll = |handle: &mut Handle| {
+        let Some(completion) = handle.poll()? else { return Ok(0) };
+        // SAFETY: the caller promises memory for a completion.
+        unsafe { give(out, in_c(completion)) };
+        Ok(1)
+    };
     // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    told(handle.poll().map(|polled| match polled {
-        None => 0,
-        Some(completion) => {
-            // SAFETY: the caller promises memory for a completion.
-            unsafe { give(out, in_c(completion)) };
-            1
-        }
-    }))
+    unsafe { with(torus, poll) }
 }
 
 /// Sleeps until something has happened.
 ///
 /// # Safety
-/// `torus` is a handle.
+/// `torus` is null or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gannet_torus_wait(torus: *mut Handle, most_ms: u32) -> c_int {
+    let most = Duration::from_millis(most_ms.into());
     // SAFETY: the caller promises a handle that nobody else uses now.
-    let handle = unsafe { &mut *torus };
-    told(handle.wait(Duration::from_millis(most_ms.into())).map(|()| 0))
+    unsafe { with(torus, |handle| handle.wait(most).map(|()| 0)) }
 }
 
 fn in_c(completion: Completion) -> TorusCompletion {
@@ -278,6 +290,11 @@ mod tests {
         assert!(text.contains("no node of a torus answers"), "{text}");
         // SAFETY: nothing is closed.
         unsafe { gannet_torus_close(ptr::null_mut()) };
+        // SAFETY: there is no handle.
+        let code = unsafe { gannet_torus_wait(torus, 0) };
+        // SAFETY: the text of this thread, which stays until the next failure.
+        let text = unsafe { CStr::from_ptr(gannet_torus_error()) }.to_str().unwrap();
+        assert!(code == crate::handle::FAILED && text.contains("not opened"), "{text}");
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub const WORDS: usize = 7;
 /// Most posts of a process that are under way; so many completions always find room.
 pub const POSTS_MAX: u64 = 256;
 
+/// Longest memory that is registered at once, bytes.
+pub const REGION_BYTES_MAX: u64 = 4 << 30;
+
 mod field {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 4;

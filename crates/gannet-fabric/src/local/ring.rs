@@ -223,6 +223,11 @@ impl<W: Words, const N: usize> Reader<W, N> {
         Some(entry)
     }
 
+    /// Whether there is an entry that was not taken.
+    pub fn has_next(&self) -> bool {
+        self.next().0.load(Ordering::Acquire) == self.taken + 1
+    }
+
     /// Entries taken.
     pub fn taken(&self) -> u64 {
         self.taken
@@ -235,7 +240,7 @@ impl<W: Words, const N: usize> Reader<W, N> {
         self.memory.words()[SLEEPS].store(1, Ordering::Relaxed);
         self.sleeps = true;
         fence(Ordering::SeqCst);
-        self.next().0.load(Ordering::Acquire) != self.taken + 1
+        !self.has_next()
     }
 
     #[inline]

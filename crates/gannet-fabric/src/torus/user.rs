@@ -23,7 +23,7 @@ use thiserror::Error;
 use crate::exchange::JoinError;
 use crate::local::{ENTRIES, Line, Reader, RingMemory, Writer, connected};
 
-pub use gannet_wire::torus_user::{Outcome, Reach};
+pub use gannet_wire::torus_user::{Outcome, REGION_BYTES_MAX, Reach};
 
 /// How long the node of this host is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use gannet_fabric::local::{Line, Listener};
 use gannet_memory::{Access, SharedRegion};
 use gannet_rdma::{Completion, Engine, Failure, Reason, Request};
-use gannet_wire::torus_user::{Message, Outcome, Place, Reach, Refused};
+use gannet_wire::torus_user::{Message, Outcome, Place, REGION_BYTES_MAX, Reach, Refused};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
@@ -37,8 +37,6 @@ const LOOK_NS: u64 = 1_000_000;
 const ASLEEP: u64 = u64::MAX;
 /// For how long nobody is let in after the system had no descriptor for who came, ns.
 const FULL_NS: u64 = 100_000_000;
-/// Longest region, bytes.
-const REGION_BYTES_MAX: u64 = 4 << 30;
 /// Processes that ask for no number get one from here on.
 const NUMBERS_FROM: u16 = 1024;
 /// Messages of a process that are heard at a look.
@@ -210,6 +208,7 @@ impl Users {
                 posted.insert(request, (number, asked));
                 counters.posts += 1;
             });
+            process.settle(&mut seat, now);
             process.report(seat.memory(), now);
             process.wake();
         }
@@ -283,7 +282,7 @@ impl Users {
             if process.is_gone {
                 process.leave(seat, now);
             }
-            process.settle(seat);
+            process.settle(seat, now);
         }
         self.processes.retain(|process| !process.has_left());
         self.accept(now);
@@ -376,9 +375,7 @@ impl Users {
                 Ok(Some((Message::Carry { region, .. }, None))) => {
                     process.tell(Message::Refused { reason: Refused::Device, region });
                 }
-                Ok(Some((Message::Deregister { region }, _))) => {
-                    process.deregister(region, seat, now);
-                }
+                Ok(Some((Message::Deregister { region }, _))) => process.release(region, seat, now),
                 Ok(Some((Message::View { region, reach, bytes, address, offset, of }, _))) => {
                     let viewed = process.view((region, reach, address), (of, offset, bytes), seat);
                     process.tell(match viewed {

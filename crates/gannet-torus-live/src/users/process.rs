@@ -66,6 +66,8 @@ pub struct Process {
     /// What it wakes the node by, to be looked at as long as it is there.
     pub wakes_node: Option<OwnedFd>,
     regions: Vec<Region>,
+    /// Numbers of regions that it gives back, which go when all is done that it posted before.
+    released: Vec<u32>,
     /// Regions that go when nothing is under way.
     leaving: Vec<Region>,
     /// What moves packets of its device, in the place of its own posts.
@@ -109,6 +111,7 @@ impl Process {
             wake,
             wakes_node: None,
             regions: Vec::new(),
+            released: Vec::new(),
             leaving: Vec::new(),
             carrier: None,
             pending: None,
@@ -238,6 +241,16 @@ impl Process {
         self.tell(Message::Deregistered { region });
     }
 
+    /// Gives back what has this number: memory when all is done that was posted before.
+    pub fn release(&mut self, number: u32, seat: &mut Seat<'_>, now: u64) {
+        let is_memory = |it: &Region| it.number == number && it.of.is_none();
+        if self.carrier.is_none() && self.regions.iter().any(is_memory) {
+            self.released.push(number);
+        } else {
+            self.deregister(number, seat, now);
+        }
+    }
+
     /// Lets nobody reach a region or its views any more; it is let go when nothing is under way. A device is carried until nothing of it is.
     pub fn deregister(&mut self, number: u32, seat: &mut Seat<'_>, now: u64) {
         if let Some(carrier) = self.carrier.as_mut().filter(|it| it.number == number) {
@@ -274,9 +287,14 @@ impl Process {
     }
 
     /// Lets go of memory that leaves, once nothing is under way.
-    pub fn settle(&mut self, seat: &mut Seat<'_>) {
-        if self.posted > 0 || self.leaving.is_empty() {
+    pub fn settle(&mut self, seat: &mut Seat<'_>, now: u64) {
+        if self.posted > 0 || self.leaving.is_empty() && self.released.is_empty() {
             return;
+        }
+        if self.is_gone || self.pending.is_none() && !self.posts.has_next() {
+            for number in std::mem::take(&mut self.released) {
+                self.deregister(number, seat, now);
+            }
         }
         for region in std::mem::take(&mut self.leaving) {
             seat.memory().detach(region.slot);

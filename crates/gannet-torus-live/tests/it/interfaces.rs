@@ -170,13 +170,20 @@ fn another_end_takes_the_place_of_one_that_is_silent_and_of_no_other() {
         heard
     };
     while step(&mut [b], a) == 0 {}
-    // While it speaks, nobody else is heard.
+    let other = |port: &UdpPort| port.interface().unwrap().1.unwrap();
+    let met = other(a);
+    // While it speaks, nobody else is heard, but that somebody calls.
+    let frame = [1; 100];
     while a.strangers() < 5 {
-        assert!(step(&mut [b, c], a) <= 1);
+        c.send(&frame, frame.len()).unwrap();
+        assert!(step(&mut [b], a) <= 1);
     }
-    while step(&mut [c], a) == 0 {}
+    while step(&mut [b, c], a) < 2 {}
+    assert_eq!(other(a), met);
+    while step(&mut [c], a) == 0 || other(a) == met {}
     let strangers = a.strangers();
     while a.strangers() == strangers {
-        assert!(step(&mut [b, c], a) <= 1);
+        b.send(&frame, frame.len()).unwrap();
+        assert!(step(&mut [c], a) <= 1);
     }
 }

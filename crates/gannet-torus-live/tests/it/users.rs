@@ -180,6 +180,17 @@ fn processes_put_and_get_over_the_torus() {
     assert!(matches!(next(&mut beside), Completion::Arrived { tag: 7, .. }));
     assert_eq!(read(&beside, own, 0, sent.len()), sent);
 
+    // What was posted before memory is given back is done with it.
+    let given = memory(&mut near, 1 << 20, 4 * ADDRESS, Reach::Write);
+    let local_given = Local { region: given, offset: 0 };
+    let mut posted: Vec<_> =
+        (0..200).map(|tag| near.put(local_given, remote, 50_000, tag)).collect();
+    posted.extend((0..20).map(|_| near.get(remote, local_given, 50_000)));
+    near.deregister(given).unwrap();
+    for request in posted {
+        assert_eq!(outcome(&mut near, request.unwrap()), Outcome::Done);
+    }
+
     far.deregister(closed).unwrap();
     far.deregister(target).unwrap();
     let request = near.put(local, remote, 8, 0).unwrap();
