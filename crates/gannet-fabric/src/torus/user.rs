@@ -574,6 +574,14 @@ fn next(line: &Line<Message>) -> Result<(Message, Option<OwnedFd>), UserError> {
     match line.receive(true)? {
         None => Err(JoinError::Closed.into()),
         Some((Message::Refused { reason, .. }, _)) => Err(UserError::Refused(reason)),
+        // The node gives them with a descriptor, which the system drops where this process may have no more.
+        Some((
+            Message::Posts { .. } | Message::Completions { .. } | Message::Wake { .. },
+            None,
+        )) => {
+            let what = "this process may have no more descriptors; raise its limit (ulimit -n)";
+            Err(UserError::System(io::Error::other(what)))
+        }
         Some(received) => Ok(received),
     }
 }

@@ -68,7 +68,9 @@ pub enum Error {
     #[error("{0} within {limit} s; a busy machine needs a longer watchdog", limit = LIMIT.as_secs())]
     Stuck(String),
     /// The system has no sockets or threads.
-    #[error("cannot start a host: {0}")]
+    #[error(
+        "cannot start a host: {0}; a host takes a thread, a socket for each cable and some 300 MB of address space (ulimit -u, -n, -v)"
+    )]
     System(#[from] io::Error),
 }
 
