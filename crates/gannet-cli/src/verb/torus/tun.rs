@@ -48,7 +48,7 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=u16::MAX;
 /// several times as fast.
 ///
 /// Runs until Ctrl-C, and then says what was carried, and what was dropped, also by the kernel when the queue of the device was full.
-/// Exit code 5 when no node answers, or the device cannot be made.
+/// Exit code 5 when no node answers, or the device cannot be made or is deleted.
 ///
 /// Example: gannet torus tun --mtu 32768
 #[derive(Debug, clap::Args)]
@@ -111,7 +111,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     match signal {
         Some(signal) => Ok(Outcome::Interrupted(signal)),
-        None => anyhow::bail!("the network device {} is gone", arguments.device),
+        None => {
+            let device = &arguments.device;
+            Err(Lacking(format!("the network device {device} is gone: somebody has deleted it"))
+                .into())
+        }
     }
 }
 

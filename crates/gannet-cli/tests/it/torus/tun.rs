@@ -154,7 +154,7 @@ fn a_device_gets_its_address_back_and_leaves_what_was_counted_when_it_is_deleted
     let routes = ip(&format!("-n {namespace} route show dev gannet0")).unwrap();
     assert!(routes.contains("10.0.0.0/8"), "{routes}");
     ip(&format!("-n {namespace} link delete gannet0")).unwrap();
-    let counters = ring.ended_tunnel(1);
+    let counters = ring.ended_tunnel(5);
     assert!(counters["offered"].is_u64(), "{counters}");
 }
 
