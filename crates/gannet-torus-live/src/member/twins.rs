@@ -72,7 +72,7 @@ impl Member {
             self.notices.push(Notice::OtherMachine(port, other, first.name));
         }
         if other.host == advert.host {
-            let (life, number) = (advert.life, advert.number + 1);
+            let (life, number) = (advert.life, advert.number.saturating_add(1));
             end.neighbour.say(Item::Advert(Advert { life, number, ..known.clone() }));
         }
     }
@@ -105,7 +105,7 @@ impl Member {
         }
         *count += 1;
         *again_at = now + self.setup.watchdog_ns;
-        (own.life, own.number) = (*life, *number + 1);
+        (own.life, own.number) = (*life, number.saturating_add(1));
         let item = Item::Advert(own.clone());
         self.pass_on(&item, None, now);
     }
@@ -118,7 +118,7 @@ impl Member {
 
     /// Whether the machine has another host with the number, or with the name, of this one, which was there before: this one has to go.
     pub fn is_turned_away(&self, now: u64) -> bool {
-        let long = CONTESTS as u64 * self.setup.watchdog_ns;
+        let long = u64::from(CONTESTS) * self.setup.watchdog_ns;
         let has_namesake = self.namesake_since.is_some_and(|since| now >= since + long);
         self.has_twin(now) && !self.contest.is_resident || has_namesake
     }
