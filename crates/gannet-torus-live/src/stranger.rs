@@ -97,7 +97,9 @@ impl Strangers {
             }
         };
         let is_sure = !matches!(notice, Notice::NoHandshake(..));
-        if !is_sure && self.knows(port, now) {
+        let is_beside = matches!(notice, Notice::Third(..) | Notice::OtherMachine(..));
+        let holds_already = self.0[port].as_ref().is_some_and(|it| it.until == u64::MAX);
+        if !is_sure && self.knows(port, now) || is_beside && holds_already {
             return;
         }
         // What both ends have agreed on stays so; anything else is believed for a while.
@@ -166,6 +168,8 @@ mod tests {
         // What both ends have agreed on is said of who was met.
         let holds = [Notice::Met(1, who()), Notice::OtherFrames(1, who()), Notice::Heard(1, true)];
         assert!(told(&holds, u64::MAX - 1).unwrap().contains("8972 bytes"));
+        let with_third = [&holds[..], &[Notice::Third(1, who())]].concat();
+        assert!(told(&with_third, 1).unwrap().contains("8972 bytes"));
     }
 
     #[test]

@@ -46,11 +46,14 @@ impl Member {
         self.reach_by(|_, port| !port.is_service)
     }
 
-    /// Whether this host is a part of the machine, as `host` is, and cables between parts of it lead there.
-    pub(super) fn reaches_within(&self, host: HostId) -> bool {
-        let reach = || self.reach_by(|host, port| !port.is_service && self.has_place(host));
-        [self.setup.host, host].into_iter().all(|it| self.has_place(it))
-            && reach().hosts.contains(&host)
+    /// Whether this host is a part of the machine, as `host` is, and cables between parts of it lead there from other ports than this one.
+    pub(super) fn reaches_without(&self, port: usize, host: HostId) -> bool {
+        let own = self.setup.host;
+        let counts = |host: HostId, it: &AdvertPort| {
+            !it.is_service && self.has_place(host) && (host, usize::from(it.port)) != (own, port)
+        };
+        [own, host].into_iter().all(|it| self.has_place(it))
+            && self.reach_by(counts).hosts.contains(&host)
     }
 
     /// The hosts that live, but which no cable reaches: they are heard over the service network.

@@ -396,7 +396,7 @@ impl Member {
             return;
         }
         let life = self.setup.life.max(last.map_or(0, |last| last.life));
-        let number = last.map_or(0, |last| last.number) + 1;
+        let number = last.map_or(0, |last| last.number).saturating_add(1);
         // The same whether frames are proved or not, so that all hosts of a machine may have the same.
         let frame_bytes = self.setup.ports.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0);
         let frame_bytes = frame_bytes.saturating_sub(PROOF_LEN);
@@ -480,7 +480,11 @@ impl Member {
 
     fn take_order(&mut self, port: usize, order: Order, now: u64) {
         let age = |order: &Order| (order.number, std::cmp::Reverse(order.master));
+        let fits = [self.orders.followed.as_ref(), Some(&order)]
+            .map(|order| order.is_some_and(|order| self.fits(order)));
         match self.orders.shared() {
+            // It was that of another machine.
+            _ if fits == [false, true] => {}
             Some(known) if age(known) == age(&order) => return,
             Some(known) if age(known) > age(&order) => {
                 let known = Item::Order(known.clone());
@@ -491,6 +495,7 @@ impl Member {
         // A machine of which this host is a part is not left for another one, and that has perhaps hosts of the same numbers.
         let directed = self.ends[port].directed(port, self.setup.host, &order);
         let is_of_other = node_of(&order, self.setup.host).is_none()
+            || fits == [true, false]
             || directed.is_none() && !self.is_of_machine(port);
         if self.has_place(self.setup.host) && is_of_other {
             return;
@@ -521,7 +526,10 @@ impl Member {
 
     /// Lets happen what is due.
     pub fn advance(&mut self, now: u64) {
-        if now - self.advanced_at >= silence_ns(self.setup.watchdog_ns) {
+        let is_heard = |end: &End| end.neighbour.is_heard();
+        if now - self.advanced_at >= silence_ns(self.setup.watchdog_ns)
+            && self.ends.iter().any(is_heard)
+        {
             self.resumed_at = now;
         }
         self.advanced_at = now;

@@ -554,7 +554,9 @@ fn machines_that_have_hosts_of_the_same_numbers_stay_what_they_are_when_they_are
         for host in 0..4 {
             net.members[host] = Some(Member::new(setup(host, ports, 1)));
         }
-        let cables: Vec<_> = net.cables.clone().into_iter().collect();
+        // Both machines are cabled alike, or not.
+        let other = if seed == 7 { Net::of("2x2", 100) } else { Net::of("2x2", seed) };
+        let cables: Vec<_> = other.cables.into_iter().collect();
         let twin = |host: usize, life: u64| {
             let name = Name::of(&format!("m{host:02}"));
             Some(Member::new(Setup { name, ..setup(host, ports, life) }))
@@ -585,13 +587,51 @@ fn machines_that_have_hosts_of_the_same_numbers_stay_what_they_are_when_they_are
             let is_at_the_border = [0, 3, 5, 6].contains(&host);
             assert_eq!(member.notices().iter().any(is_told), is_at_the_border, "n{host:02}");
         }
-        // One of them begins anew beside the other machine, and its own believes it.
-        net.members[5] = twin(1, 20);
-        net.run(30 * WATCHDOG);
-        let after = orders(&net);
-        assert_eq!(after[..4], before[..4]);
-        assert!(after[4..].iter().all(|order| order.as_ref().is_some_and(is_whole)));
+        // Hosts of either begin anew, are frozen for a while, or die, at the border or not, and their own machine believes them, and no other.
+        let mut life = 20;
+        for host in [5, 1, 0, 4, 2, 7] {
+            net.members[host] = None;
+            net.run(if host % 2 == 0 { WATCHDOG / 10 } else { 3 * WATCHDOG });
+            life += 1;
+            let setup = Setup { life, ..setup(host % 4, ports, life) };
+            let name = Name::of(&format!("{}{:02}", if host < 4 { 'n' } else { 'm' }, host % 4));
+            net.members[host] = Some(Member::new(Setup { name, ..setup }));
+            net.members[host].as_mut().unwrap().advance(net.now);
+            net.run(20 * WATCHDOG);
+            net.frozen[host] = true;
+            net.run(2 * WATCHDOG);
+            net.frozen[host] = false;
+            net.run(20 * WATCHDOG);
+            for (at, order) in orders(&net).into_iter().enumerate() {
+                let member = net.members[at].as_ref().unwrap();
+                assert!(!member.is_turned_away(net.now), "{host} of {seed}: n{at:02}");
+                assert!(order.is_some_and(|it| is_whole(&it)), "{host} of {seed}: n{at:02}");
+            }
+            let before = orders(&net);
+            net.run(30 * WATCHDOG);
+            assert_eq!(orders(&net), before, "{host} of {seed}: orders without end");
+        }
     }
+}
+
+#[test]
+fn who_is_plugged_in_where_a_cable_of_its_twin_was_is_turned_away() {
+    let mut net = Net::of("3x3", 8);
+    net.run_until(3 * SETTLE, is_whole);
+    let [there, place] = [4, 9];
+    net.members.push(Some(Member::new(setup(there, 4, 99))));
+    net.frozen.push(false);
+    let end = (there, 2);
+    let other = net.unplug(end);
+    net.plug((place, 2), other);
+    net.run(20 * WATCHDOG);
+    let is_turned_away = |host: usize| net.members[host].as_ref().unwrap().is_turned_away(net.now);
+    assert_eq!([there, place].map(is_turned_away), [false, true]);
+    net.members.pop();
+    net.unplug((place, 2));
+    net.plug(end, other);
+    net.run_until(30 * WATCHDOG, is_whole);
+    net.assert_directed();
 }
 
 #[test]

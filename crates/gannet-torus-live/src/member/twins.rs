@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use gannet_wire::neighbour::{Advert, HOST_NAME_MAX, HostId, Identity, Item, Name};
+use gannet_wire::neighbour::{Advert, HOST_NAME_MAX, HostId, Identity, Item, Name, Order};
 
 use super::{End, Member, Notice};
 
@@ -25,7 +25,7 @@ pub(super) struct Contest {
     pub(super) again_at: u64,
     /// How often it was answered, one soon after the other.
     count: u32,
-    /// Whether cables of this host led where the machine has it when it was answered first.
+    /// Whether most cables of this host led where the machine has it when it was answered.
     is_resident: bool,
 }
 
@@ -40,24 +40,34 @@ pub(super) struct Doubted {
 }
 
 impl Member {
-    /// Whether the other end of a port is of the machine that this host follows: the order names it, and the life that was met there is
-    /// the one that its neighbours know.
+    /// Whether the other end of a port is of the machine that this host follows: the order gives the port its direction, or names a host
+    /// that can be reached without this port and says that its cable leads here.
     pub(super) fn is_of_machine(&self, port: usize) -> bool {
         let End { direction, other, .. } = &self.ends[port];
-        let is_known = |other: &Identity| {
+        let leads_here = |other: &Identity| {
             let advert = self.adverts.get(&other.host);
-            self.has_place(other.host) && advert.is_some_and(|advert| advert.life == other.life)
+            let mut ports = advert.into_iter().flat_map(|advert| &advert.ports);
+            let leads = ports.find(|it| it.port == other.port).and_then(|it| it.other);
+            leads == Some((self.setup.host, port as u16)) && self.reaches_without(port, other.host)
         };
-        direction.is_some() || other.as_ref().is_some_and(is_known)
+        direction.is_some() || other.as_ref().is_some_and(leads_here)
     }
 
     /// Whether an advert is of a host of another machine that has the number of one of this machine: the other end of the port has no
-    /// place here, and the host of which it says that it has begun anew can be reached without leaving this machine.
+    /// place here, and the host of which it tells something new can be reached without it.
     pub(super) fn is_of_other_machine(&self, port: usize, advert: &Advert) -> bool {
-        let known = self.adverts.get(&advert.host);
-        known.is_some_and(|known| known.life != advert.life)
+        let is_new = |known: &Advert| (known.life, &known.ports) != (advert.life, &advert.ports);
+        self.adverts.get(&advert.host).is_some_and(is_new)
             && !self.is_of_machine(port)
-            && self.reaches_within(advert.host)
+            && self.reaches_without(port, advert.host)
+    }
+
+    /// Whether an order gives a direction to any port by which another host is heard.
+    pub(super) fn fits(&self, order: &Order) -> bool {
+        let mut ends = self.ends.iter().enumerate();
+        ends.any(|(port, end)| {
+            end.neighbour.is_heard() && end.directed(port, self.setup.host, order).is_some()
+        })
     }
 
     /// Takes note of an advert that is not believed, and answers who speaks for itself: its number is that of another host.
@@ -93,6 +103,11 @@ impl Member {
     /// Says again what this host is, as the newest; not at once where that was just done, since another host with its number
     /// answers in kind.
     pub(super) fn contend(&mut self, now: u64) {
+        // Another host may have been plugged in where one of these cables was.
+        let directed = self.ends.iter().filter(|end| end.direction.is_some()).count();
+        let placed = self.node().zip(self.orders.followed.as_ref());
+        let ports = placed.map(|(node, order)| order.nodes[node.index()].ports.iter().flatten());
+        let leads_home = ports.is_some_and(|ports| directed > 0 && 2 * directed >= ports.count());
         let Some(own) = self.adverts.get_mut(&self.setup.host) else { return };
         let Contest { greatest: (life, number), again_at, count, is_resident } = &mut self.contest;
         if (*life, *number) < (own.life, own.number) || now < *again_at {
@@ -100,9 +115,9 @@ impl Member {
         }
         let is_long_ago = now > again_at.saturating_add(10 * self.setup.watchdog_ns);
         if is_long_ago || *count == 0 {
-            *is_resident = self.ends.iter().any(|end| end.direction.is_some());
-            *count = 0;
+            (*is_resident, *count) = (false, 0);
         }
+        *is_resident |= leads_home;
         *count += 1;
         *again_at = now + self.setup.watchdog_ns;
         (own.life, own.number) = (*life, number.saturating_add(1));

@@ -245,6 +245,7 @@ impl Process {
     pub fn release(&mut self, number: u32, seat: &mut Seat<'_>, now: u64) {
         let is_memory = |it: &Region| it.number == number && it.of.is_none();
         if self.carrier.is_none() && self.regions.iter().any(is_memory) {
+            self.released.retain(|it| *it != number);
             self.released.push(number);
         } else {
             self.deregister(number, seat, now);
@@ -291,7 +292,9 @@ impl Process {
         if self.posted > 0 || self.leaving.is_empty() && self.released.is_empty() {
             return;
         }
-        if self.is_gone || self.pending.is_none() && !self.posts.has_next() {
+        // Posts for whose completions there is no room wait until the process takes some, which it does not while it waits for this.
+        let is_blocked = self.is_blocked();
+        if is_blocked || self.pending.is_none() && !self.posts.has_next() {
             for number in std::mem::take(&mut self.released) {
                 self.deregister(number, seat, now);
             }

@@ -40,8 +40,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// routes that differ are replaced; a host to which there is no way is unreachable, and nothing for it goes to other
 /// networks.
 ///
-/// Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node has said nothing for 2 s,
-/// since it has ended or is halted, they go, too. The routes have protocol 71: `ip route show proto 71`.
+/// Ctrl-C removes all, and so does the kernel when this is killed, or hangs for 5 s; when the node has told of no place in a
+/// machine for 2 s, since it has none, has ended or is halted, they go, too. The routes have protocol 71: `ip route show proto 71`.
 ///
 /// Exit code 3 when some host cannot be reached, 5 when no node answers, or routes cannot be installed here.
 ///
