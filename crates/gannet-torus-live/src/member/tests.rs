@@ -522,26 +522,33 @@ fn a_host_that_is_plugged_in_by_mistake_moves_nobody_and_is_named() {
 
 #[test]
 fn who_has_the_number_of_a_host_that_is_there_is_turned_away() {
-    let mut net = Net::of("3x3", 5);
-    net.run_until(3 * SETTLE, is_whole);
-    let master = net.members[0].as_ref().unwrap().master();
-    let [there, place]: [usize; 2] = {
-        let is_other = |host: &usize| setup(*host, 1, 1).host != master;
-        (0..9).filter(is_other).take(2).collect::<Vec<_>>().try_into().unwrap()
-    };
-    for (life, starts_later) in [(net.now + 7, true), (1, false)] {
-        net.members[place] = None;
-        net.run(3 * WATCHDOG);
-        net.members[place] = Some(Member::new(setup(there, 4, life)));
-        net.members[place].as_mut().unwrap().advance(net.now);
-        net.run(8 * WATCHDOG);
-        let is_turned_away =
-            |host: usize| net.members[host].as_ref().unwrap().is_turned_away(net.now);
-        assert_eq!([place, there].map(is_turned_away), [true, false], "later: {starts_later}");
-        net.lives = net.now + 100;
-        net.restart(place, 4);
-        net.run_until(30 * WATCHDOG, is_whole);
-        net.assert_directed();
+    for (lattice, ports) in [("3x3", 4), ("4", 2), ("3x2", 4)] {
+        let mut net = Net::of(lattice, 5);
+        let hosts = net.members.len();
+        net.run_until(3 * SETTLE, is_whole);
+        let master = net.members[0].as_ref().unwrap().master();
+        let [there, place]: [usize; 2] = {
+            let is_other = |host: &usize| setup(*host, 1, 1).host != master;
+            (0..hosts).filter(is_other).take(2).collect::<Vec<_>>().try_into().unwrap()
+        };
+        for (life, starts_later) in [(net.now + 7, true), (1, false)] {
+            net.members[place] = None;
+            net.run(3 * WATCHDOG);
+            net.members[place] = Some(Member::new(setup(there, ports, life)));
+            net.members[place].as_mut().unwrap().advance(net.now);
+            net.run(8 * WATCHDOG);
+            let is_turned_away =
+                |host: usize| net.members[host].as_ref().unwrap().is_turned_away(net.now);
+            assert_eq!(
+                [place, there].map(is_turned_away),
+                [true, false],
+                "{lattice}, later: {starts_later}"
+            );
+            net.lives = net.now + 100;
+            net.restart(place, ports);
+            net.run_until(30 * WATCHDOG, is_whole);
+            net.assert_directed();
+        }
     }
 }
 

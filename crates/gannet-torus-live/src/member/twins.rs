@@ -54,10 +54,12 @@ impl Member {
     }
 
     /// Whether an advert is of a host of another machine that has the number of one of this machine: the other end of the port has no
-    /// place here, and the host of which it tells something new can be reached without it.
+    /// place here, and the host of which it tells something new can be reached without it. Who has no cable that leads where the machine has
+    /// it may be that other host itself, and believes it.
     pub(super) fn is_of_other_machine(&self, port: usize, advert: &Advert) -> bool {
         let is_new = |known: &Advert| (known.life, &known.ports) != (advert.life, &advert.ports);
         self.adverts.get(&advert.host).is_some_and(is_new)
+            && self.ends.iter().any(|end| end.direction.is_some())
             && !self.is_of_machine(port)
             && self.reaches_without(port, advert.host)
     }
