@@ -109,6 +109,9 @@ pub enum FrameError {
     Words,
 }
 
+/// How many times [`Config::dead_after`] pass until memory that was not used meanwhile is given back.
+const TRIM_PERIODS: u64 = 16;
+
 /// One end of a link. See the [module](super).
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -132,6 +135,8 @@ pub struct Link {
     joined: bool,
     /// Good credits come.
     alive: bool,
+    /// When memory that was not used since then is given back.
+    trimmed_at: u64,
     /// The last good credit that answers this end, or when the line was first looked after.
     answered_at: Option<u64>,
     /// [`Event::Down`] was the last that was told of the line.
@@ -145,7 +150,7 @@ pub struct Link {
 impl Link {
     /// An end that has heard nothing yet.
     ///
-    /// All memory is allocated here.
+    /// All memory is allocated here; what nothing has lain in for a while [goes back](Self::tick) to the system until it is used.
     ///
     /// # Errors
     ///
@@ -165,6 +170,7 @@ impl Link {
             session: config.session,
             joined: false,
             alive: false,
+            trimmed_at: 0,
             answered_at: None,
             is_down: false,
             taken: None,
@@ -571,12 +577,18 @@ impl Link {
         self.transmitter.hasten_credit();
     }
 
-    /// Looks whether the line is dead, and whether a packet has to be sent again; called from time
-    /// to time, also when no words come.
+    /// Looks whether the line is dead, whether a packet has to be sent again, and now and then whether memory is not used;
+    /// called from time to time, also when no words come.
     pub fn tick(&mut self, now: u64) -> Option<Event> {
         let before = (self.alive, self.receiver.resend());
         self.receiver.tick(now, &mut self.counters);
         self.transmitter.tick(now);
+        if now.saturating_sub(self.trimmed_at) > self.config.dead_after.saturating_mul(TRIM_PERIODS)
+        {
+            self.trimmed_at = now;
+            self.receiver.trim();
+            self.transmitter.trim();
+        }
         let is_over = |at| now.saturating_sub(at) > self.config.dead_after;
         self.alive &= !self.last_credit().is_some_and(is_over);
         self.may_have_news |= before != (self.alive, self.receiver.resend());

@@ -146,6 +146,13 @@ impl Fifo {
         }
     }
 
+    /// Gives memory back that was not used since the last call, if no packet is there or under way.
+    pub(super) fn trim(&mut self) {
+        if self.packets.is_empty() && self.coming.is_none() {
+            self.ring.trim();
+        }
+    }
+
     /// Whether no packet is there.
     pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()

@@ -420,6 +420,11 @@ impl LinkReceiver {
         (self.stage != Stage::Start).then_some(at)
     }
 
+    /// Gives memory back that was not used since the last call.
+    pub(super) fn trim(&mut self) {
+        self.fifos.iter_mut().for_each(Fifo::trim);
+    }
+
     /// Drops a packet that does not go on.
     pub(super) fn tick(&mut self, now: u64, counters: &mut Counters) {
         if now.saturating_sub(self.progress_at) <= self.config.dead_after {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use gannet_memory::return_spare;
 use gannet_wire::apelink::{WORD_LEN, Word};
 
 /// Bytes of a packet with a payload of `words`.
@@ -13,14 +14,21 @@ pub(super) const fn packet_len(words: usize) -> usize {
 /// Free bytes in front from which on a ring may start over before it has come to its end.
 const EARLY_LEN: usize = 256 << 10;
 
+/// Bytes in front that a ring keeps however little of it is used.
+const KEPT_LEN: usize = 64 << 10;
+
 /// A ring of pieces, each of which lies in one.
 ///
 /// The last one before the end of the ring may leave a tail unused that the next one does not
 /// fit. There is the room of one more than there may be, so that the next one always
-/// finds place in front. Memory is touched from the front, and only as far as pieces have lain there at once.
+/// finds place in front. Memory is touched from the front, only as far as pieces have lain there at once, and goes
+/// back to the system when it is [no longer used](Self::trim).
 #[derive(Clone)]
 pub(super) struct Ring {
+    /// What was used since the ring was trimmed last.
     bytes: Vec<u8>,
+    /// Bytes in front that may have had memory when it was.
+    touched: usize,
     len_max: usize,
     /// First byte behind the last piece.
     back: usize,
@@ -30,7 +38,7 @@ impl Ring {
     /// Room for `len` bytes together, in pieces of at most `piece_len`.
     pub(super) fn new(len: usize, piece_len: usize) -> Self {
         let len_max = len + piece_len;
-        Self { bytes: Vec::with_capacity(len_max), len_max, back: 0 }
+        Self { bytes: Vec::with_capacity(len_max), touched: len_max, len_max, back: 0 }
     }
 
     /// Where a piece of `len` bytes would lie; `is_empty` if it is the only one. It has the place once it
@@ -66,9 +74,22 @@ impl Ring {
         self.back = at + len;
     }
 
-    /// Bytes of memory in which something has lain.
+    /// Gives memory back to the system that was not used since the last call, while nothing lies in the ring.
+    ///
+    /// A ring that once was full, because nobody read it for a moment, would else keep all of it for ever.
+    pub(super) fn trim(&mut self) {
+        let used = self.bytes.len().max(KEPT_LEN);
+        self.touched = self.touched.max(used);
+        if self.touched > 2 * used {
+            return_spare(&mut self.bytes);
+            self.touched = used;
+        }
+        self.bytes.clear();
+    }
+
+    /// Bytes in front that were used since the ring was trimmed.
     #[cfg(test)]
-    pub(super) fn touched(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.bytes.len()
     }
 
@@ -107,7 +128,7 @@ pub(super) fn parts(packet: &mut [u8]) -> (&mut [u8; WORD_LEN], &mut [u8], &mut 
 /// Prints how much there is, not what.
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes: _, len_max, back } = self;
+        let Self { bytes: _, touched: _, len_max, back } = self;
         f.debug_struct("Ring").field("bytes", len_max).field("back", back).finish()
     }
 }
@@ -137,7 +158,28 @@ mod tests {
                 ring.keep(at, len);
                 held.push_back((at, len, number));
                 used += len;
+                if number.is_multiple_of(1000) {
+                    held.clear();
+                    used = 0;
+                    ring.trim();
+                }
             }
         }
+    }
+
+    #[test]
+    fn memory_that_is_used_stays_and_the_rest_goes() {
+        let mut ring = Ring::new(4 << 20, 4 << 10);
+        let mut use_up_to = |len: usize| {
+            ring.get_mut(0, len).fill(7);
+            ring.trim();
+            ring.touched
+        };
+        assert_eq!(use_up_to(4 << 20), 4100 << 10, "what the allocator had touched is not known");
+        assert_eq!(use_up_to(3 << 20), 4100 << 10);
+        assert_eq!(use_up_to(1 << 20), 1 << 20);
+        assert_eq!(use_up_to(600 << 10), 1 << 20);
+        assert_eq!(use_up_to(10), KEPT_LEN);
+        assert_eq!(use_up_to(1 << 20), 1 << 20);
     }
 }

@@ -359,6 +359,11 @@ impl Transmitter {
         promised.headers -= 1;
     }
 
+    /// Gives memory back that was not used since the last call.
+    pub(super) fn trim(&mut self) {
+        self.window.trim();
+    }
+
     /// Goes back if an acknowledgement is overdue.
     pub(super) fn tick(&mut self, now: u64) {
         self.rewind_due |= self.config.retransmit && self.is_overdue(now);
