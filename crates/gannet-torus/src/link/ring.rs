@@ -84,7 +84,7 @@ impl Ring {
             return_spare(&mut self.bytes);
             self.touched = used;
         }
-        self.bytes.clear();
+        self.bytes.truncate(KEPT_LEN);
     }
 
     /// Bytes in front that were used since the ring was trimmed.
