@@ -30,16 +30,19 @@ pub fn return_spare<T>(vector: &mut Vec<T>) {
 /// Gives the kernel advice about the whole pages behind the last value; Miri, which has no kernel, takes none.
 #[cfg(target_os = "linux")]
 fn advise_spare<T>(vector: &mut Vec<T>, advice: libc::c_int) {
-    const PAGE: usize = 4096;
+    // SAFETY: asks for a constant of the system and touches no memory.
+    let Ok(page @ 1..) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else {
+        return;
+    };
     let spare = vector.spare_capacity_mut();
-    let start = spare.as_mut_ptr().addr().next_multiple_of(PAGE);
-    let end = (spare.as_mut_ptr().addr() + size_of_val(spare)) / PAGE * PAGE;
+    let start = spare.as_mut_ptr().addr().next_multiple_of(page);
+    let end = (spare.as_mut_ptr().addr() + size_of_val(spare)) / page * page;
     if start >= end || cfg!(miri) {
         return;
     }
     let first = spare.as_mut_ptr().with_addr(start).cast();
-    // SAFETY: the whole pages between start and end belong to the vector alone, and hold no value of it: whatever is
-    // read there later was written first. A refusal leaves the pages as they are.
+    // SAFETY: the whole pages between start and end, in pages of this system, to which the kernel rounds, belong to the vector
+    // alone, and hold no value of it: whatever is read there later was written first. A refusal leaves the pages as they are.
     unsafe { libc::madvise(first, end - start, advice) };
 }
 
@@ -65,9 +68,9 @@ mod tests {
         return_spare(&mut vector);
         assert!(vector.iter().all(|&byte| byte == 7) && vector.capacity() >= len);
         if cfg!(target_os = "linux") && !cfg!(miri) {
-            let page = vector.spare_capacity_mut();
+            let spare = vector.spare_capacity_mut();
             // SAFETY: all of it was written before; a page that was given back reads as zeros.
-            let bytes = unsafe { page.assume_init_ref() };
+            let bytes = unsafe { spare.assume_init_ref() };
             let (first, last) = (bytes.len() / 4, bytes.len() * 3 / 4);
             assert!(bytes[first..last].iter().all(|&byte| byte == 0));
         }
